@@ -1,0 +1,69 @@
+# The verbs of this project; CI calls the same ones. Each runs `setup` first, which is quick when nothing is to do.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+export PYTHONDONTWRITEBYTECODE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+
+.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(STAMP)  ## .venv from the lock file, hashes checked
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed and {v.major}.{v.minor} was found: install it and run make PYTHON=python3.11 …")'
+	@echo "setup: creating $(VENV) with the pinned packages (Spark alone is about 450 MB; one to three minutes the first time)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements.lock 2>&1 | tee $(VENV)/setup.log \
+	  | awk '/^ +Downloading .* MB\)/ { print "setup:   " $$2, $$3, $$4; fflush() } /^Installing collected/ { print "setup:   installing"; fflush() }' >&2 \
+	  || { tail -n 20 $(VENV)/setup.log >&2; echo "setup: pip failed; its whole log is $(VENV)/setup.log" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
+	@touch $@
+
+java:
+	@if [ -n "$$JAVA_HOME" ]; then test -x "$$JAVA_HOME/bin/java"; else command -v java >/dev/null; fi || { \
+	  echo "Java 17 or newer is needed (brokers and Spark run on it) and none was found: install it, for example with 'apt-get install openjdk-17-jre-headless' or 'brew install openjdk@17', or set JAVA_HOME" >&2; exit 1; }
+
+demo: java setup  ## three real brokers, disorder, validate, plan, apply, plan again
+	@exec $(BIN)/reconciler demo
+
+check: setup  ## lint, format, types, import contracts, schemas fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/reconciler schema --check
+	$(BIN)/zizmor --offline --quiet .github
+
+test: java setup  ## everything, real brokers included
+	$(PYTEST)
+
+test-unit: setup  ## no network, no Spark; seconds
+	$(PYTEST) tests/unit tests/properties tests/golden
+
+test-spark: java setup  ## real Spark
+	$(PYTEST) tests/spark
+
+test-kafka: java setup  ## real brokers
+	$(PYTEST) tests/kafka tests/contract
+
+fix: setup  ## format and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+schemas: setup  ## write schemas/ from the models
+	$(BIN)/reconciler schema
+
+lock: setup  ## resolve requirements.lock anew (needs uv)
+	uv pip compile pyproject.toml --extra connect --group dev --universal --generate-hashes \
+	  --no-emit-index-url --no-header --python-version 3.11 --upgrade --quiet -o requirements.lock

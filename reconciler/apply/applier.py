@@ -1,0 +1,138 @@
+"""Sends what the recheck left of a plan: elections, then group removals, then record deletions, least destructive first.
+
+Decided here: the order, how rounds follow each other, what happens when the run is stopped. What may be sent and what an answer means
+is in elections, groups and records; each of them looks again immediately before each request.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+from reconciler.apply import elections, groups, records
+from reconciler.apply.attempt import Attempt
+from reconciler.apply.run import Run, Step
+from reconciler.apply.settings import Settings
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Gateway, Journal
+
+DEFAULTS = Settings()
+
+_Lanes = list[list[Sequence[Attempt[Any]]]]
+_Divide = Callable[[Sequence[Attempt[Any]], Settings], _Lanes]
+_Work = Callable[[Sequence[Attempt[Any]], Run], Iterator[Step]]
+
+
+def _silent(_line: str) -> None:
+    return
+
+
+def apply(
+    actions: Sequence[Action],
+    *,
+    gateway: Gateway,
+    journal: Journal,
+    run_id: str,
+    plan_digest: str,
+    clock: Callable[[], int],
+    sleep: Callable[[float], None],
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = _silent,
+    settings: Settings = DEFAULTS,
+) -> Iterator[Outcome]:
+    """One outcome for each action, as they end; never raises for one of them.
+
+    `clock`: epoch milliseconds. `sleep`: seconds. `stop`: true from the first Ctrl-C on; what is in flight is waited for and read
+    back, the rest is NOT_ATTEMPTED. A journal that cannot be written stops the run in the same way.
+    """
+    run = Run(
+        gateway=gateway,
+        journal=journal,
+        run_id=run_id,
+        plan_digest=plan_digest,
+        clock=clock,
+        sleep=sleep,
+        stop=stop,
+        settings=settings,
+    )
+    removed: set[str] = set()
+    yield from _phase("elections", _only(actions, ElectLeader), elections.lanes, elections.step, run, progress)
+    for outcome in _phase("group removals", _only(actions, DeleteGroup), groups.lanes, groups.step, run, progress):
+        if isinstance(outcome.action, DeleteGroup) and outcome.status in (Status.APPLIED, Status.SATISFIED):
+            removed.add(outcome.action.group)
+        yield outcome
+    work = partial(records.step, removed_groups=frozenset(removed))
+    yield from _phase("record deletions", _only(actions, DeleteRecords), records.lanes, work, run, progress)
+
+
+def _only(actions: Sequence[Action], kind: type[Action]) -> list[Action]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def _phase(
+    name: str,
+    actions: Sequence[Action],
+    divide: _Divide,
+    work: _Work,
+    run: Run,
+    progress: Callable[[str], None],
+) -> Iterator[Outcome]:
+    ended = 0
+    for start in range(0, len(actions), run.settings.window):
+        window = actions[start : start + run.settings.window]
+        for outcomes in _rounds([Attempt(action=action) for action in window], divide, work, run):
+            run.record(outcomes)
+            ended += len(outcomes)
+            progress(f"{name}: {ended} of {len(actions)}")
+            yield from outcomes
+
+
+def _rounds(pending: Sequence[Attempt[Any]], divide: _Divide, work: _Work, run: Run) -> Iterator[list[Outcome]]:
+    """Rounds over what is left, each later and with fresh metadata, until all ended, the rounds are used up or the run stops."""
+    for number in range(run.settings.attempts):
+        if pending and number:
+            run.back_off(number)
+            run.gateway.refresh()
+        if not pending or run.stopping:
+            break
+        left: list[Attempt[Any]] = []
+        for steps in _side_by_side(divide(pending, run.settings), work, run):
+            ended = [step for step in steps if isinstance(step, Outcome)]
+            left += [step for step in steps if isinstance(step, Attempt)]
+            if ended:
+                yield ended
+        pending = left
+    if pending:
+        yield [_left_over(attempt, run) for attempt in pending]
+
+
+def _left_over(attempt: Attempt[Any], run: Run) -> Outcome:
+    if run.stopping:
+        return attempt.end(Status.NOT_ATTEMPTED, run.why) if attempt.sends == 0 else attempt.give_up(run.why)
+    return attempt.give_up(f"gave up after {run.settings.attempts} tries")
+
+
+def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
+    """The results of each batch, as they come. Lanes run side by side, batches of one lane one after another."""
+    finished: SimpleQueue[list[Step] | None] = SimpleQueue()
+
+    def run_lane(lane: Sequence[Sequence[Attempt[Any]]]) -> None:
+        try:
+            for batch in lane:
+                finished.put(list(batch) if run.stopping else list(work(batch, run)))
+        finally:
+            finished.put(None)
+
+    with ThreadPoolExecutor(max_workers=run.settings.leaders_at_once, thread_name_prefix="apply") as pool:
+        started: list[Future[None]] = [pool.submit(run_lane, lane) for lane in lanes]
+        open_lanes = len(started)
+        while open_lanes:
+            steps = finished.get()
+            if steps is None:
+                open_lanes -= 1
+            else:
+                yield steps
+        for lane in started:
+            lane.result()

@@ -1,0 +1,134 @@
+"""Leader elections: the last look before each ElectLeaders, the request, and the proof by the metadata.
+
+A broker's "done" can mean that another replica was chosen: only the leader that the metadata shows counts. A batch is followed by
+the next one when its leaders are seen.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from reconciler.apply.attempt import Attempt
+from reconciler.apply.run import Go, Run, Step
+from reconciler.apply.settings import Settings
+from reconciler.model.action import Election, ElectLeader
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Answer, ItemAnswer, PartitionNow
+from reconciler.model.snapshot import Unread
+
+Choice = Attempt[ElectLeader]
+
+_POLL_MS = 100
+
+
+def lanes(pending: Sequence[Choice], settings: Settings) -> list[list[Sequence[Choice]]]:
+    """Batches of one election type, one after another: there is one controller."""
+    size = settings.elections_per_call
+    batches: list[Sequence[Choice]] = []
+    for election in Election:
+        same = [attempt for attempt in pending if attempt.action.election is election]
+        batches += [same[at : at + size] for at in range(0, len(same), size)]
+    return [batches]
+
+
+def step(batch: Sequence[Choice], run: Run) -> Iterator[Step]:
+    """One round for partitions of one election type. A batch that the broker finds too large is halved, each half looked at anew."""
+    now = run.gateway.partitions_now([attempt.action.partition for attempt in batch], offsets=False)
+    ready = []
+    for attempt in batch:
+        checked = check(attempt, now[attempt.action.partition])
+        if isinstance(checked, Go):
+            ready.append(checked)
+        else:
+            yield checked
+    if not run.may_send(ready):
+        yield from (go.attempt for go in ready)
+        return
+    partitions = [go.attempt.action.partition for go in ready]
+    answers = run.gateway.elect_leaders(batch[0].action.election, partitions)
+    if len(ready) > 1 and all(answer.answer is Answer.HALVE for answer in answers.values()):
+        middle = len(ready) // 2
+        for half in (ready[:middle], ready[middle:]):
+            yield from step([go.attempt.sent(answers[go.attempt.action.partition]) for go in half], run)
+        return
+    after = _seen(ready, answers, run)
+    for go in ready:
+        partition = go.attempt.action.partition
+        yield settle(go.attempt, answers[partition], after[partition])
+
+
+def check(attempt: Choice, now: PartitionNow) -> Go | Step:
+    """Whether the request may go out: same topic, same replicas, the wanted leader in sync and not leading yet."""
+    action = attempt.action
+    if not now.exists:
+        return attempt.end(Status.STALE, f"{action.partition} is gone", read_back="gone")
+    if isinstance(now.topic_id, Unread):
+        return attempt.again(f"the topic's id could not be read: {now.topic_id.reason}")
+    if now.topic_id != action.seen.topic_id:
+        return attempt.end(Status.STALE, "the topic was deleted and made again since the plan", read_back=_shown(now))
+    for fact in (now.replicas, now.in_sync, now.leader):
+        if isinstance(fact, Unread):
+            return attempt.again(f"the partition could not be read: {fact.reason}")
+    if _is_wanted(action, now):
+        return _leads(attempt, now)
+    if now.replicas != action.seen.replicas:
+        return attempt.end(Status.STALE, f"its replicas are {_ids(now.replicas)} now", read_back=_shown(now))
+    in_sync = () if isinstance(now.in_sync, Unread) else now.in_sync
+    if action.leader_wanted is not None and action.leader_wanted not in in_sync:
+        return attempt.end(Status.STALE, f"broker {action.leader_wanted} is not in sync now", read_back=_shown(now))
+    return Go(attempt=attempt)
+
+
+def settle(attempt: Choice, answer: ItemAnswer, after: PartitionNow) -> Step:
+    """What the answer and the metadata afterwards make of it."""
+    attempt = attempt.sent(answer)
+    seen = _is_wanted(attempt.action, after) and after.topic_id == attempt.action.seen.topic_id
+    match answer.answer:
+        case Answer.DONE | Answer.READ_BACK | Answer.RETRY if seen:
+            return _leads(attempt, after)
+        case Answer.DONE | Answer.READ_BACK | Answer.RETRY:
+            return attempt.again(f"the metadata shows {_shown(after) or 'nothing that could be read'}")
+        case Answer.STALE:
+            return attempt.end(Status.STALE, answer.text or answer.code, read_back=_shown(after))
+        case Answer.WAITING:
+            return attempt.end(Status.WAITING, answer.text or answer.code, read_back=_shown(after))
+        case Answer.FAILED | Answer.HALVE:
+            return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
+
+
+def _leads(attempt: Choice, now: PartitionNow) -> Outcome:
+    if attempt.possible:
+        return attempt.end(Status.APPLIED, "leader elected, shown by the metadata", read_back=_shown(now))
+    return attempt.end(Status.SATISFIED, "the leader is already the one wanted", read_back=_shown(now))
+
+
+def _seen(
+    ready: Sequence[Go], answers: Mapping[TopicPartition, ItemAnswer], run: Run
+) -> Mapping[TopicPartition, PartitionNow]:
+    """The partitions once all leaders that may come are seen, or as they are when that takes too long."""
+    actions = {go.attempt.action.partition: go.attempt.action for go in ready}
+    awaited = [p for p, answer in answers.items() if answer.answer in (Answer.DONE, Answer.READ_BACK)]
+    after = run.gateway.partitions_now(actions, offsets=False)
+    for _ in range(run.settings.leader_seen_ms // _POLL_MS):
+        if all(_is_wanted(actions[p], after[p]) or not after[p].exists for p in awaited):
+            break
+        run.sleep(_POLL_MS / 1000)
+        after = run.gateway.partitions_now(actions, offsets=False)
+    return after
+
+
+def _is_wanted(action: ElectLeader, now: PartitionNow) -> bool:
+    if not isinstance(now.leader, int):
+        return False
+    return action.leader_wanted is None or now.leader == action.leader_wanted
+
+
+def _shown(now: PartitionNow) -> str | None:
+    if not now.exists:
+        return "gone"
+    if now.leader is None:
+        return "leaderless"
+    return None if isinstance(now.leader, Unread) else f"leader {now.leader}"
+
+
+def _ids(replicas: tuple[int, ...] | Unread) -> str:
+    return "unknown" if isinstance(replicas, Unread) else ",".join(str(replica) for replica in replicas)

@@ -1,0 +1,124 @@
+"""Group removals: the last look before each DeleteGroups, the request, and the proof by the listing and the group's coordinator.
+
+A group that was made again under the same name is another group: it is told by its commits, and never removed in the place of the
+first.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from reconciler.apply.attempt import Attempt
+from reconciler.apply.run import Go, Run, Step
+from reconciler.apply.settings import Settings
+from reconciler.model.action import DeleteGroup
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Answer, GroupNow, ItemAnswer
+from reconciler.model.snapshot import GroupState, Unread
+
+Removal = Attempt[DeleteGroup]
+
+
+def lanes(pending: Sequence[Removal], settings: Settings) -> list[list[Sequence[Removal]]]:
+    """Batches, one after another: within a batch the client library sends to all coordinators at once."""
+    size = settings.groups_per_call
+    return [[pending[at : at + size] for at in range(0, len(pending), size)]]
+
+
+def step(batch: Sequence[Removal], run: Run) -> Iterator[Step]:
+    """One round: look, store the intents, send, look again."""
+    now = run.gateway.groups_now([attempt.action.group for attempt in batch])
+    ready = []
+    for attempt in batch:
+        checked = check(attempt, now[attempt.action.group])
+        if isinstance(checked, Go):
+            ready.append(checked)
+        else:
+            yield checked
+    if not run.may_send(ready):
+        yield from (go.attempt for go in ready)
+        return
+    groups = [go.attempt.action.group for go in ready]
+    answers = run.gateway.delete_groups(groups)
+    after = run.gateway.groups_now(groups)
+    for go in ready:
+        yield settle(go.attempt, answers[go.attempt.action.group], after[go.attempt.action.group])
+
+
+def check(attempt: Removal, now: GroupNow) -> Go | Step:
+    """Whether the request may go out: still listed, same type, EMPTY, same commits."""
+    if isinstance(now.listed, Unread):
+        return attempt.again(f"whether the group exists could not be read: {now.listed.reason}")
+    if not now.listed:
+        return _absent(attempt)
+    seen = attempt.action.seen
+    for fact in (now.type, now.state, now.fingerprint):
+        if isinstance(fact, Unread):
+            return attempt.again(f"the group could not be read: {fact.reason}")
+    moved = None
+    if now.type != seen.type:
+        moved = f"its type is {now.type}, it was {seen.type}"
+    elif now.state is not GroupState.EMPTY:
+        moved = f"it is {now.state}"
+    elif now.fingerprint != seen.fingerprint:
+        moved = "its commits are not those of the plan"
+    if moved is None and not attempt.done:
+        return Go(attempt=attempt)
+    if attempt.done:
+        return _there_after_done(attempt, now, moved)
+    return attempt.end(Status.STALE, f"{moved}: nothing was done", read_back=_shown(now))
+
+
+def settle(attempt: Removal, answer: ItemAnswer, after: GroupNow) -> Step:
+    """What the answer and the listing afterwards make of it."""
+    attempt = attempt.sent(answer)
+    gone = after.listed is False
+    match answer.answer:
+        case Answer.DONE if gone:
+            return _absent(attempt)
+        case Answer.DONE if after.listed is True and answer.no_effect and not attempt.possible:
+            if not _other_commits(attempt.action, after):
+                return attempt.again("the broker knows no such group, and the same one is listed")
+            detail = "someone else removed it; a group of that name was made since"
+            return attempt.end(Status.SATISFIED, detail, read_back=_shown(after))
+        case Answer.DONE if after.listed is True:
+            moved = "its commits are others" if _other_commits(attempt.action, after) else None
+            return _there_after_done(attempt, after, moved)
+        case Answer.READ_BACK | Answer.RETRY if gone:
+            return _absent(attempt)
+        case Answer.DONE | Answer.READ_BACK | Answer.RETRY:
+            why = after.listed.reason if isinstance(after.listed, Unread) else "the group is still listed"
+            return attempt.again(why)
+        case Answer.STALE:
+            return attempt.end(Status.STALE, f"{answer.text or answer.code}: nothing was done", read_back=_shown(after))
+        case Answer.FAILED | Answer.HALVE | Answer.WAITING if gone:
+            # An absent group answers a caller without rights just so.
+            return _absent(attempt)
+        case Answer.FAILED | Answer.HALVE | Answer.WAITING:
+            return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
+
+
+def _other_commits(action: DeleteGroup, now: GroupNow) -> bool:
+    return isinstance(now.fingerprint, str) and now.fingerprint != action.seen.fingerprint
+
+
+def _absent(attempt: Removal) -> Outcome:
+    if attempt.possible:
+        return attempt.end(Status.APPLIED, "removed, absent from a complete listing", read_back="absent")
+    return attempt.end(Status.SATISFIED, "someone else removed it, absent from a complete listing", read_back="absent")
+
+
+def _there_after_done(attempt: Removal, now: GroupNow, moved: str | None) -> Outcome:
+    """The broker said done and a group of that name is listed: made again by someone, or the answer was not true."""
+    if moved is None and now.state is GroupState.EMPTY:
+        return attempt.end(
+            Status.FAILED, "the broker said done, and the same group is still listed", read_back=_shown(now)
+        )
+    detail = "removed; a group of that name was made since" + (f" ({moved})" if moved else "")
+    return attempt.end(Status.APPLIED, detail, read_back=_shown(now))
+
+
+def _shown(now: GroupNow) -> str | None:
+    if now.listed is False:
+        return "absent"
+    if isinstance(now.listed, Unread) or isinstance(now.state, Unread):
+        return None
+    return f"listed, {now.state}"

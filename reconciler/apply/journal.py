@@ -1,0 +1,141 @@
+"""The journal as a local file: one JSON object per line, appended and flushed to disk before a request goes out.
+
+Decided here: what a torn line means (the request behind it was never sent), and how two runs share the file. What the lines say
+is in model/entry.py.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from reconciler.errors import JournalUnavailable
+from reconciler.model import entry
+from reconciler.model.action import Action
+from reconciler.model.entry import Author, Clock, Entry
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.outcome import Outcome
+
+UNKNOWN = Author()
+_TAIL = 64 * 1024
+
+
+class FileJournal:
+    """`model.ports.Journal` in one file, made with its folder at the first intent. Safe between threads and between processes.
+
+    An append is whole or not there: what could not be written to the end is cut off again, and what a crash left of a line is cut
+    off by the next append. Raises JournalUnavailable where the file cannot be read, or not be written and flushed.
+    """
+
+    def __init__(self, path: Path, *, author: Author = UNKNOWN) -> None:
+        self._path = path
+        self._author = author
+        self._lock = Lock()
+        self._clock = Clock()
+        self._clock_read_to = 0
+
+    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        self._append(entry.intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
+
+    def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        self._append(entry.outcomes(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
+
+    def last_purges(self) -> Mapping[TopicPartition, int]:
+        """Reads what was appended since it was last asked: a loop may ask before every batch."""
+        with self._lock:
+            for read, end in self._read(self._clock_read_to):
+                self._clock.feed([read])
+                self._clock_read_to = end
+            return self._clock.last_purges()
+
+    def entries(self, wanted: Callable[[Address], bool] = lambda _address: True) -> Iterator[Entry]:
+        """Oldest first, of the addresses wanted. No file: none."""
+        return (read for read, _end in self._read(0) if wanted(read.address))
+
+    def unfinished(self, plan_digest: str) -> Mapping[Address, Entry]:
+        """What runs of that plan had begun and never ended, by address."""
+        return entry.unfinished(self.entries(), plan_digest)
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        lines = "".join(entry.dump(each) + "\n" for each in entries).encode("ascii")
+        try:
+            with self._lock, self._opened(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT) as descriptor:
+                end = _end_of_whole_lines(descriptor)
+                os.ftruncate(descriptor, end)
+                try:
+                    _write(descriptor, lines, end)
+                    os.fsync(descriptor)
+                except OSError:
+                    # Half a batch of intents would read as requests that were sent.
+                    os.ftruncate(descriptor, end)
+                    raise
+        except OSError as failed:
+            raise JournalUnavailable(
+                f"the journal {self._path} cannot be written: {failed.strerror or failed}; nothing is sent without its intent: "
+                f"make room, or name another place"
+            ) from failed
+
+    @contextmanager
+    def _opened(self, lock: int, flags: int) -> Iterator[int]:
+        """A descriptor under an advisory lock, held for one append or for one look at the length: runs take turns."""
+        if flags & os.O_CREAT:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, flags | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, lock)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _read(self, start: int) -> Iterator[tuple[Entry, int]]:
+        """Entries from byte `start` on, each with the offset after it. A last line without its end was never acted upon."""
+        try:
+            with self._opened(fcntl.LOCK_SH, os.O_RDONLY) as descriptor:
+                # What lies before this point is never cut off again, so the rest is read without the lock.
+                end = _end_of_whole_lines(descriptor)
+            with self._path.open("rb") as file:
+                file.seek(start)
+                while start < end:
+                    line = file.readline()
+                    start += len(line)
+                    yield self._parsed(line, start), start
+        except FileNotFoundError:
+            return
+        except OSError as failed:
+            raise JournalUnavailable(
+                f"the journal {self._path} cannot be read: {failed.strerror or failed}"
+            ) from failed
+
+    def _parsed(self, line: bytes, end: int) -> Entry:
+        try:
+            return entry.parse(line)
+        except ValueError as broken:
+            raise JournalUnavailable(
+                f"the journal {self._path} is damaged in the line that ends at byte {end}: {broken}; restore the file, or move it away"
+            ) from None
+
+
+def _end_of_whole_lines(descriptor: int) -> int:
+    """The offset after the last newline."""
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - _TAIL)
+        tail = os.pread(descriptor, end - start, start)
+        newline = tail.rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def _write(descriptor: int, data: bytes, at: int) -> None:
+    """All of it: a full disk may take a part without an error and refuse the rest."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        at += written
+        view = view[written:]

@@ -1,0 +1,204 @@
+"""Record deletions: the last look before each DeleteRecords, the request to one leader, and the proof by the log start.
+
+The targets are the plan's, absolute and frozen: nothing here can make one higher. Every fact that cannot be read stops the request,
+never the question.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from reconciler.apply.attempt import Attempt
+from reconciler.apply.run import Go, Run, Step
+from reconciler.apply.settings import Settings
+from reconciler.errors import JournalUnavailable
+from reconciler.model.action import DeleteRecords
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Answer, ItemAnswer, PartitionNow
+from reconciler.model.snapshot import Unread
+
+Record = Attempt[DeleteRecords]
+Commits = Mapping[tuple[str, TopicPartition], int | Unread | None]
+
+
+def lanes(pending: Sequence[Record], settings: Settings) -> list[list[Sequence[Record]]]:
+    """Batches of one leader after another; leaders side by side."""
+    by_leader: dict[int, list[Record]] = {}
+    for attempt in pending:
+        leader = attempt.action.seen.leader if attempt.leader is None else attempt.leader
+        by_leader.setdefault(leader, []).append(attempt)
+    size = settings.records_per_call
+    return [[led[at : at + size] for at in range(0, len(led), size)] for _, led in sorted(by_leader.items())]
+
+
+def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -> Iterator[Step]:
+    """One round for partitions that should have one leader; where they have several, one after the other, each looked at anew."""
+    partitions = [attempt.action.partition for attempt in batch]
+    now = run.gateway.partitions_now(partitions, offsets=True)
+    commits = run.gateway.committed(_positions_wanted(batch))
+    try:
+        purges = run.journal.last_purges() if any(a.action.guard.every_ms is not None for a in batch) else {}
+    except JournalUnavailable as unavailable:
+        run.halt(str(unavailable))
+        yield from batch
+        return
+    at_ms = run.clock()
+    by_leader: dict[int | None, list[Go]] = {}
+    for attempt in batch:
+        partition = attempt.action.partition
+        checked = check(
+            attempt,
+            now[partition],
+            commits,
+            last_purge_ms=purges.get(partition),
+            now_ms=at_ms,
+            removed_groups=removed_groups,
+        )
+        if isinstance(checked, Go):
+            by_leader.setdefault(checked.leader, []).append(checked)
+        else:
+            yield checked
+    if len(by_leader) > 1:
+        for led in by_leader.values():
+            yield from step([go.attempt for go in led], run, removed_groups=removed_groups)
+        return
+    for ready in by_leader.values():
+        yield from _send(ready, run)
+
+
+def _send(ready: Sequence[Go], run: Run) -> Iterator[Step]:
+    if not run.may_send(ready):
+        yield from (go.attempt for go in ready)
+        return
+    targets = {go.attempt.action.partition: go.attempt.action.before_offset for go in ready}
+    answers = run.gateway.delete_records(targets)
+    after = run.gateway.partitions_now(targets, offsets=True)
+    for go in ready:
+        partition = go.attempt.action.partition
+        yield settle(go.attempt, answers[partition], after[partition])
+
+
+def check(
+    attempt: Record,
+    now: PartitionNow,
+    commits: Commits,
+    *,
+    last_purge_ms: int | None,
+    now_ms: int,
+    removed_groups: frozenset[str],
+) -> Go | Step:
+    """Whether the request may go out: same topic, something left to delete, every named group past it, no reader further behind."""
+    action = attempt.action
+    if not now.exists:
+        return attempt.end(Status.STALE, f"{action.partition} is gone", read_back="gone")
+    if isinstance(now.topic_id, Unread):
+        return attempt.again(f"the topic's id could not be read: {now.topic_id.reason}")
+    if now.topic_id != action.seen.topic_id:
+        return attempt.end(Status.STALE, "the topic was deleted and made again since the plan", read_back=_shown(now))
+    if isinstance(now.log_start, Unread):
+        return attempt.again(f"the log start could not be read: {now.log_start.reason}")
+    if now.log_start >= action.before_offset:
+        return _already(attempt, now)
+    if isinstance(now.high_watermark, Unread):
+        return attempt.again(f"the high watermark could not be read: {now.high_watermark.reason}")
+    if now.high_watermark < action.before_offset:
+        detail = f"the high watermark {now.high_watermark} is below the target {action.before_offset}"
+        return attempt.end(Status.STALE, detail, read_back=_shown(now))
+    objection = _readers(attempt, commits, removed_groups)
+    if objection is not None:
+        return objection
+    every_ms = action.guard.every_ms
+    if attempt.sends == 0 and every_ms is not None and last_purge_ms is not None and now_ms - last_purge_ms <= every_ms:
+        ago_s = (now_ms - last_purge_ms) / 1000
+        detail = f"purged {ago_s:.0f} s ago, and the least time between two purges is {every_ms / 1000:.0f} s"
+        return attempt.end(Status.WAITING, detail, read_back=_shown(now))
+    if not isinstance(now.leader, int):
+        return attempt.again("the partition has no leader")
+    start = now.log_start if attempt.log_start is None else attempt.log_start
+    return Go(attempt=_led(attempt, now.leader, start), leader=now.leader)
+
+
+def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
+    """What the answer and the log start afterwards make of it. Only the log start proves anything."""
+    attempt = attempt.sent(answer)
+    action = attempt.action
+    if not after.exists or (isinstance(after.topic_id, str) and after.topic_id != action.seen.topic_id):
+        # Which incarnation the request met is not known any more.
+        return attempt.end(
+            Status.STALE, "the topic was deleted while the request was under way", read_back=_shown(after)
+        )
+    reached = isinstance(after.log_start, int) and after.log_start >= action.before_offset
+    match answer.answer:
+        case Answer.DONE | Answer.READ_BACK | Answer.RETRY if reached:
+            return _already(attempt, after)
+        case Answer.DONE | Answer.READ_BACK | Answer.RETRY:
+            if isinstance(after.log_start, Unread):
+                return attempt.again(f"the log start could not be read back: {after.log_start.reason}")
+            return attempt.again(f"the log start is {after.log_start}, the target {action.before_offset}")
+        case Answer.STALE:
+            return attempt.end(Status.STALE, answer.text or answer.code, read_back=_shown(after))
+        case Answer.WAITING:
+            return attempt.end(Status.WAITING, answer.text or answer.code, read_back=_shown(after))
+        case Answer.FAILED | Answer.HALVE:
+            return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
+
+
+def _already(attempt: Record, now: PartitionNow) -> Outcome:
+    if attempt.possible:
+        return attempt.end(Status.APPLIED, "records deleted, shown by the log start", read_back=_shown(now))
+    return attempt.end(Status.SATISFIED, "the log starts there already", read_back=_shown(now))
+
+
+def _readers(attempt: Record, commits: Commits, removed_groups: frozenset[str]) -> Step | None:
+    action = attempt.action
+    for group in action.guard.named:
+        position = commits[group, action.partition]
+        if isinstance(position, Unread):
+            return attempt.again(f"the position of {group!r} could not be read: {position.reason}")
+        if position is None:
+            return attempt.end(Status.STALE, f"{group!r} has no commit any more")
+        if position < action.before_offset:
+            detail = f"{group!r} went back to {position}, below the target {action.before_offset}"
+            return attempt.end(Status.STALE, detail)
+    for reader in action.guard.accepted:
+        position = commits[reader.group, action.partition]
+        if isinstance(position, Unread):
+            return attempt.again(f"the position of {reader.group!r} could not be read: {position.reason}")
+        if position is None:
+            # Standing at the log start it may only have come closer; and whom this run removed reads nothing any more.
+            if reader.committed <= action.seen.log_start or reader.group in removed_groups:
+                continue
+            return attempt.end(
+                Status.STALE, f"{reader.group!r} has no commit any more; {reader.committed} was accepted"
+            )
+        if position < reader.committed:
+            detail = f"{reader.group!r} went back to {position}, further than the {reader.committed} that was accepted"
+            return attempt.end(Status.STALE, detail)
+    return None
+
+
+def _positions_wanted(batch: Sequence[Record]) -> dict[str, list[TopicPartition]]:
+    wanted: dict[str, list[TopicPartition]] = {}
+    for attempt in batch:
+        guard = attempt.action.guard
+        for group in {*guard.named, *(reader.group for reader in guard.accepted)}:
+            wanted.setdefault(group, []).append(attempt.action.partition)
+    return wanted
+
+
+def _led(attempt: Record, leader: int, log_start: int) -> Record:
+    return Attempt(
+        action=attempt.action,
+        sends=attempt.sends,
+        possible=attempt.possible,
+        done=attempt.done,
+        log_start=log_start,
+        leader=leader,
+        last=attempt.last,
+        why=attempt.why,
+    )
+
+
+def _shown(now: PartitionNow) -> str | None:
+    if not now.exists:
+        return "gone"
+    return f"log start {now.log_start}" if isinstance(now.log_start, int) else None

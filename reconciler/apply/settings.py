@@ -1,0 +1,23 @@
+"""How hard and in what portions to try. Starting points that were measured; none of them changes what may be done."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Sizes of requests, how many leaders at once, and how often and how long to try again."""
+
+    records_per_call: int = 1_000
+    """Partitions in one DeleteRecords; the client library merges answers quadratically above that."""
+    leaders_at_once: int = 4
+    groups_per_call: int = 500
+    elections_per_call: int = 1_000
+    """A broker refuses a request that would change more than 10,000 leaders."""
+    window: int = 20_000
+    """Actions under way at once, which bounds memory; the plan itself is the caller's."""
+    attempts: int = 6
+    """Rounds of recheck and send for one action, the first included."""
+    backoff_ms: int = 250
+    backoff_max_ms: int = 8_000
+    leader_seen_ms: int = 10_000
+    """How long to wait until the metadata shows the leaders of a batch before the next one is sent."""

@@ -1,0 +1,108 @@
+"""The commands put together, and the one place where an exception becomes a line on stderr and an exit code."""
+
+import contextlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from reconciler import __version__
+from reconciler.cli import console
+from reconciler.cli.apply import apply
+from reconciler.cli.clusters import clusters
+from reconciler.cli.converge import converge, watch
+from reconciler.cli.demo import demo
+from reconciler.cli.doctor import doctor
+from reconciler.cli.drift import drift
+from reconciler.cli.explain import explain
+from reconciler.cli.init import init
+from reconciler.cli.journal import journal
+from reconciler.cli.plan import plan, plan_diff, show
+from reconciler.cli.sandbox import sandbox_app
+from reconciler.cli.scan import scan
+from reconciler.cli.schema import schema
+from reconciler.cli.validate import validate
+from reconciler.errors import ManifestsInvalid, ReconcilerError
+
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="reconciler",
+    help="Housekeeping of Apache Kafka clusters from manifests: what was reviewed is an upper bound of what happens.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(demo)
+app.add_typer(sandbox_app, name="sandbox")
+app.command()(init)
+app.command()(validate)
+app.command()(clusters)
+app.command()(doctor)
+app.command()(plan)
+app.command(name="plan-diff", hidden=True)(plan_diff)
+app.command()(show)
+app.command()(explain)
+app.command()(apply)
+app.command()(converge)
+app.command()(watch)
+app.command()(drift)
+app.command()(scan)
+app.command()(journal)
+app.command()(schema)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.write(f"reconciler {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return the process's exit code. Never raises: a bug is a message, a traceback under -v, and exit 1."""
+    words = list(arguments)
+    if words[:2] == ["plan", "diff"]:  # a verb of its own, though it reads as one of plan's
+        words[:2] = ["plan-diff"]
+    try:
+        answer = app(args=words, prog_name="reconciler", standalone_mode=False)
+        sys.stdout.flush()
+        return answer if isinstance(answer, int) else 0
+    except TyperException as wrong:
+        message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
+        if message:
+            console.fail(f"{message} (see reconciler --help)")
+        return EXIT_USAGE
+    except ManifestsInvalid as invalid:
+        return invalid.exit_code  # the command has shown the diagnostics
+    except ReconcilerError as error:
+        console.fail(str(error))
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        console.fail("interrupted before anything was written")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
+        if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
+            traceback.print_exc()
+        console.fail(
+            f"this is a bug in reconciler {__version__}: {type(bug).__name__}: {bug} (run again with -v for where)"
+        )
+        return 1

@@ -1,0 +1,112 @@
+"""`reconciler apply`: executes a saved plan, or plans, asks and executes. Changes nothing by default."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconciler import pipeline
+from reconciler.apply import results as results_file
+from reconciler.cli import common, console
+from reconciler.cli.interrupts import graceful
+from reconciler.cli.plan import show_plan
+from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.errors import PlanUnusable, Refused, UsageError
+from reconciler.load.manifest_set import ClusterManifests
+from reconciler.model.plan import Plan
+from reconciler.pipeline import Applied
+from reconciler.plan import document, render
+
+Words = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PLAN] [PATHS]", help="A saved plan (*.json), then manifest files and folders.", show_default=False
+    ),
+]
+
+
+@accepts_settings
+def apply(
+    settings: Settings,
+    words: Words = None,
+    expect_digest: Annotated[
+        str | None, typer.Option("--expect-digest", help="Refuse any other plan than this one.")
+    ] = None,
+    results: Annotated[Path | None, typer.Option("--results", help="Write results.json there.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck everything, send nothing.")] = False,
+) -> int:
+    """Carry out a saved plan; without one: plan, print, and ask for the cluster's name."""
+    words = words or []
+    saved = words[0] if words and words[0].suffix == ".json" else None
+    paths = words[1:] if saved else words
+    if saved is None and (settings.no_input or not sys.stdin.isatty()):
+        raise UsageError(
+            "apply without a plan file asks, and there is no terminal: save a plan with `plan --out plan.json` and apply that"
+        )
+    planned = document.read(saved) if saved else None
+    now_ms = common.clock()()
+    if planned:
+        _refuse(planned, expect_digest, now_ms)
+    manifests = common.load(paths, settings, now_ms=now_ms)
+    part = common.one_cluster(manifests, settings, wanted_id=planned.cluster_id if planned else None)
+    if planned is None:
+        with common.running(settings) as run:
+            planned = pipeline.plan(part, run)
+        show_plan(planned, settings)
+        _refuse(planned, expect_digest, now_ms)
+        _confirm(planned, part)
+    return _execute(planned, part, settings, results=results, dry_run=dry_run)
+
+
+def _refuse(planned: Plan, expect_digest: str | None, now_ms: int) -> None:
+    digest = document.digest(planned)
+    if expect_digest and expect_digest != digest:
+        raise PlanUnusable(
+            f"the plan's digest is {digest}, expected {expect_digest}: nothing was done; apply the plan that was approved"
+        )
+    if now_ms > planned.expires_at_ms:
+        late_s = (now_ms - planned.expires_at_ms) // 1000
+        raise PlanUnusable(f"the plan expired {late_s} s ago: nothing was done; plan again")
+    if planned.refused:
+        raise Refused("; ".join(verdict.message for verdict in planned.refused))
+
+
+def _confirm(planned: Plan, part: ClusterManifests) -> None:
+    if not planned.actions:
+        return
+    name = part.cluster.metadata.name
+    answer = console.ask(f"Type the cluster's name ({name}) to carry this out:")
+    if answer != name:
+        raise Refused(f"{answer!r} is not {name!r}: nothing was done")
+
+
+def _execute(planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool) -> int:
+    with graceful() as stop, common.running(settings) as run:
+        applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop)
+    if results:
+        results_file.write(results, applied.outcomes, applied.header)
+    show_results(applied, settings)
+    for message in applied.refused:
+        console.fail(message)
+    return applied.exit_code
+
+
+def show_results(applied: Applied, settings: Settings) -> None:
+    """What became of the plan, in each wanted format."""
+
+    def rendered(chosen: Format, colour: bool) -> str:
+        match chosen:
+            case Format.TEXT:
+                lines = render.results_text(applied.plan, applied.outcomes, width=common.terminal_width())
+                return console.styled(lines, colour=colour)
+            case Format.MD:
+                return render.results_markdown(applied.plan, applied.outcomes)
+            case Format.JSON:
+                return results_file.dumps(applied.outcomes, applied.header)
+            case Format.GITHUB:
+                return render.results_github(applied.plan, applied.outcomes)
+            case Format.SARIF:
+                raise UsageError("-o sarif: results come as text, md, json or github")
+
+    console.emit(settings, rendered)

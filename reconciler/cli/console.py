@@ -1,0 +1,135 @@
+"""Where words go: results to stdout, progress and logs to stderr. Colour, terminals and NO_COLOR are decided here and nowhere else."""
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from reconciler.cli.settings import Color, Format, LogFormat, Settings
+from reconciler.errors import ReconcilerError
+
+
+def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
+    """Whether to colour: `--color` decides, and `auto` asks the terminal and NO_COLOR."""
+    match settings.color:
+        case Color.ALWAYS:
+            return True
+        case Color.NEVER:
+            return False
+        case Color.AUTO:
+            return stream_is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def write(text: str) -> None:
+    """Text to stdout, as it is, whatever the terminal's encoding."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.flush()
+
+
+def fail(message: str) -> None:
+    """One error line to stderr."""
+    sys.stdout.flush()
+    print(f"error: {message}", file=sys.stderr, flush=True)
+
+
+def say(message: str) -> None:
+    """One line to stderr that is neither result nor error."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def emit(settings: Settings, render: Callable[[Format, bool], str]) -> None:
+    """The result in the chosen format to stdout, and in each `--output-file` format to its file. `render(format, coloured)`."""
+    for chosen, path in settings.formats():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(render(chosen, False), encoding="utf-8")
+    write(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty())))
+
+
+def styled(lines: Iterable[Text], *, colour: bool) -> str:
+    """Rich text as a string, with escape codes only where `colour`. Lines are as long as their renderer made them."""
+    console = Console(
+        force_terminal=colour, no_color=not colour, width=100_000, soft_wrap=True, highlight=False, emoji=False
+    )
+    with console.capture() as captured:
+        for line in lines:
+            console.print(line, end="\n")
+    return captured.get()
+
+
+SAME_STEP_S = 10.0
+"""Without a terminal, a step that goes on is told again after this long: enough to see life, little to scroll past."""
+
+
+@contextmanager
+def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
+    """A function that shows what is being done: one changing line on a terminal, a line per step without one, nothing with -q."""
+    if settings.quiet:
+        yield lambda _message: None
+        return
+    if sys.stderr.isatty():
+        console = Console(
+            stderr=True, highlight=False, emoji=False, no_color=not coloured(settings, stream_is_terminal=True)
+        )
+        with console.status("…", spinner="dots") as status:
+            yield lambda message: status.update(Text(message))
+        return
+    started = time.monotonic()
+    last_step, last_at = "", started
+
+    def line(message: str) -> None:
+        nonlocal last_step, last_at
+        step, now = message.partition(" (")[0], time.monotonic()
+        if step == last_step and now - last_at < SAME_STEP_S:
+            return
+        last_step, last_at = step, now
+        print(f"[{now - started:6.1f} s] {message}", file=sys.stderr, flush=True)
+
+    yield line
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object per log line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "at": record.created,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        return json.dumps(fields, ensure_ascii=True)
+
+
+def start_logging(settings: Settings) -> None:
+    """Logs to stderr: warnings by default, everything of this program with -v. Other libraries stay quiet."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(levelname)s %(name)s %(message)s")
+    handler.setFormatter(_JsonLines() if settings.log_format is LogFormat.JSON else plain)
+    own = logging.getLogger("reconciler")
+    own.handlers[:] = [handler]
+    own.propagate = False
+    own.setLevel(logging.DEBUG if settings.verbose else logging.WARNING)
+    logging.getLogger().handlers[:] = [logging.NullHandler()]
+
+
+def ask(question: str) -> str:
+    """One line from the terminal. Raises ReconcilerError at its end."""
+    print(question, end=" ", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise ReconcilerError("no answer")
+    return answer.strip()
+
+
+def in_github() -> Path | None:
+    """The job summary's file when run by GitHub Actions."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    return Path(path) if path else None

@@ -1,0 +1,59 @@
+"""`reconciler explain`: one decision with its facts and arithmetic, or what an error code means."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconciler import pipeline
+from reconciler.cli import common, console
+from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.errors import UsageError
+from reconciler.load.codes import CODES
+from reconciler.model.names import Address
+from reconciler.model.reasons import REASONS
+from reconciler.plan import document, render
+
+_CODE = re.compile(r"[A-Z][0-9]{3}")
+
+
+@accepts_settings
+def explain(
+    settings: Settings,
+    subject: Annotated[
+        str, typer.Argument(metavar="ADDRESS|CODE", help="RetentionFloor/orders/orders[3], or a code such as B204.")
+    ],
+    words: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN] [PATHS]", show_default=False)] = None,
+) -> int:
+    """Explain one decision of a plan, or an error code."""
+    if _CODE.fullmatch(subject):
+        console.write(_code(subject))
+        return 0
+    try:
+        address = Address.parse(subject)
+    except ValueError as wrong:
+        raise UsageError(str(wrong)) from wrong
+    words = words or []
+    if words and words[0].suffix == ".json":
+        planned = document.read(words[0])
+    else:
+        manifests = common.load(words, settings, now_ms=common.clock()())
+        with common.running(settings) as run:
+            planned = pipeline.plan(common.one_cluster(manifests, settings), run)
+
+    def rendered(chosen: Format, colour: bool) -> str:
+        if chosen not in (Format.TEXT, Format.MD):
+            raise UsageError(f"-o {chosen}: an explanation comes as text")
+        return console.styled(render.explain(planned, address, width=common.terminal_width()), colour=colour)
+
+    console.emit(settings, rendered)
+    return 0
+
+
+def _code(code: str) -> str:
+    if code in REASONS:
+        return f"{code}: {REASONS[code].title}\n\n{REASONS[code].explanation}\n"
+    if code in CODES:
+        return f"{code}: {CODES[code].title}\n\n{CODES[code].explanation}\n"
+    raise UsageError(f"no such code: {code}; codes of manifests begin with M, those of blocked subjects with B")

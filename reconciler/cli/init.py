@@ -1,0 +1,74 @@
+"""`reconciler init`: a first set of manifests from a live cluster, and the workflows that run them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconciler import onboarding
+from reconciler.cli import common, console
+from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.errors import ReconcilerError, UsageError
+
+Servers = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server", envvar="KAFKA_BOOTSTRAP_SERVERS", help="host:port of some brokers, comma-separated."
+    ),
+]
+Client = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client", metavar="KEY=VALUE", help="A librdkafka property; secrets as '${env:NAME}'. May be repeated."
+    ),
+]
+Journal = Annotated[
+    str | None, typer.Option("--journal-topic", help="Make this topic (kept for ever) and keep the journal there.")
+]
+
+
+@accepts_settings
+def init(
+    settings: Settings,
+    bootstrap_server: Servers,
+    directory: Annotated[Path, typer.Argument(help="The repository's root.")] = Path(),
+    name: Annotated[str, typer.Option("--name", help="The Cluster manifest's name.")] = "my-cluster",
+    client: Client = None,
+    journal_topic: Journal = None,
+    workflows: Annotated[bool, typer.Option("--workflows/--no-workflows", help="Also write .github/workflows.")] = True,
+) -> int:
+    """Connect, find the cluster id, and write a first Cluster manifest with harmless examples. Overwrites nothing."""
+    servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
+    properties = _properties(client or [])
+    with common.running(settings) as run:
+        wanted = onboarding.first_files(
+            servers, name, run, client=properties, journal_topic=journal_topic, workflows=workflows
+        )
+        _write(wanted, directory)
+        if journal_topic:  # last: it is the only thing that is not a file
+            onboarding.make_journal(servers, name, run, client=properties, topic=journal_topic)
+    console.say("next: reconciler validate, then reconciler doctor, then reconciler plan")
+    return 0
+
+
+def _write(wanted: Mapping[str, str], directory: Path) -> None:
+    taken = [path for path in wanted if (directory / path).exists()]
+    if taken:
+        raise UsageError(
+            f"{directory / taken[0]} exists and init overwrites nothing: choose another folder or move it away"
+        )
+    for path, text in wanted.items():
+        try:
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(text, encoding="utf-8")
+        except OSError as unwritten:
+            raise ReconcilerError(f"{directory / path}: {unwritten.strerror or unwritten}") from unwritten
+        console.write(f"{directory / path}\n")
+
+
+def _properties(options: list[str]) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options]
+    if wrong := [key for key, equals, _ in pairs if not equals or not key]:
+        raise UsageError(f"--client {wrong[0]}: expected KEY=VALUE")
+    return {key: value for key, _, value in pairs}

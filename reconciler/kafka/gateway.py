@@ -1,0 +1,196 @@
+"""The cluster as the applier sees it: facts of right now, and the three requests, item by item.
+
+Decided here: which client carries what, how long anything may take, and that no fact is made up. What an error means is decided
+in `codes`, how often and in what batches to try in apply/.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, assert_never
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from reconciler.kafka import connect, now
+from reconciler.kafka.codes import Operation, item_answer
+from reconciler.kafka.connect import Connection, Deadline
+from reconciler.kafka.offset_fetch import OffsetFetcher, Positions
+from reconciler.model.action import Election
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import GroupNow, ItemAnswer, PartitionNow
+from reconciler.model.snapshot import Unread
+
+# The broker gives up earlier than the client: REQUEST_TIMED_OUT from a leader says more than a silence.
+_BROKER_SHARE = 0.6
+
+
+class KafkaGateway:
+    """`model.ports.Gateway` over librdkafka. Safe to call from several threads. Every call comes back within about `timeout_s`.
+
+    A client for each purpose: a DeleteRecords that waits for a slow replica blocks its connection, and a read behind it on the same client
+    times out, or answers -1001 as if it were an offset.
+    """
+
+    def __init__(self, connection: Connection, *, timeout_s: float | None = None) -> None:
+        self._connection = connection
+        self._timeout_s = connection.timeout_s if timeout_s is None else timeout_s
+        self._lock = threading.Lock()
+        self._clients: dict[str, AdminClient] = {}
+        self._fetcher = OffsetFetcher(connection)
+
+    def cluster_id(self) -> str:
+        """Raises ClusterUnreachable where no broker answers in time."""
+        return connect.cluster_id(self._connection)
+
+    def partitions_now(
+        self, partitions: Iterable[TopicPartition], *, offsets: bool
+    ) -> Mapping[TopicPartition, PartitionNow]:
+        """Metadata first, then (with `offsets`) log starts and high watermarks from the leaders it named."""
+        wanted = sorted(set(partitions))
+        if not wanted:
+            return {}
+        return now.partitions(self._client("read"), wanted, offsets=offsets, deadline=self._deadline())
+
+    def committed(
+        self, wanted: Mapping[str, Sequence[TopicPartition]]
+    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
+        asked = {group: sorted(set(partitions)) for group, partitions in wanted.items() if partitions}
+        if not asked:
+            return {}
+        fetched = self._fetcher.fetch(asked, timeout_s=self._timeout_s)
+        return {
+            (group, partition): _position(fetched[group], partition) for group in asked for partition in asked[group]
+        }
+
+    def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
+        wanted = sorted(set(groups))
+        if not wanted:
+            return {}
+        return now.groups(self._client("read"), self._fetcher, wanted, deadline=self._deadline())
+
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+        for partition, before_offset in before_offsets.items():
+            if before_offset < 1:
+                raise ValueError(f"{partition}: {before_offset} is no target; -1 would mean whatever is there by then")
+        if not before_offsets:
+            return {}
+        request = [ClientPartition(p.topic, p.partition, offset) for p, offset in before_offsets.items()]
+        deadline = self._deadline()
+
+        def send() -> Mapping[Any, Future[Any]]:
+            futures: Mapping[Any, Future[Any]] = self._client("records").delete_records(
+                request, request_timeout=self._timeout_s, operation_timeout=self._timeout_s * _BROKER_SHARE
+            )
+            return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
+
+        return _answers(Operation.DELETE_RECORDS, before_offsets, send, deadline)
+
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+        request = sorted(set(groups))
+        if not request:
+            return {}
+
+        def send() -> Mapping[Any, Future[Any]]:
+            futures: Mapping[Any, Future[Any]] = self._client("groups").delete_consumer_groups(
+                request, request_timeout=self._timeout_s
+            )
+            return futures
+
+        return _answers(Operation.DELETE_GROUP, request, send, self._deadline())
+
+    def elect_leaders(
+        self, election: Election, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemAnswer]:
+        wanted = sorted(set(partitions))
+        if not wanted:
+            return {}
+        match election:
+            case Election.PREFERRED:
+                kind = ElectionType.PREFERRED
+            case Election.UNCLEAN:
+                kind = ElectionType.UNCLEAN
+            case _:
+                assert_never(election)
+        request = [ClientPartition(p.topic, p.partition) for p in wanted]
+        try:
+            # No timeout arguments: this library version answers them with SystemError. The client's socket.timeout.ms holds.
+            answer = self._client("elections").elect_leaders(kind, request)
+            results = answer.result(timeout=self._deadline().left_s + 1.0)
+        except (KafkaException, FutureTimeout) as failure:
+            code, text = _code_of(failure)
+            return dict.fromkeys(wanted, item_answer(Operation.ELECT_LEADER, code, text))
+        found = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
+        return {partition: _election_answer(partition, found) for partition in wanted}
+
+    def refresh(self) -> None:
+        """Drop the clients, and with them every leader and coordinator they remember: the library has no other way."""
+        with self._lock:
+            self._clients.clear()
+        self._fetcher.close()
+
+    def close(self) -> None:
+        """Let go of the clients and end the children that read commits; a later call opens new ones."""
+        self.refresh()
+
+    def _client(self, purpose: str) -> AdminClient:
+        with self._lock:
+            client = self._clients.get(purpose)
+            if client is None:
+                tuning = {"socket.timeout.ms": max(1_000, min(300_000, int(self._timeout_s * 1000)))}
+                client = self._clients[purpose] = connect.admin(self._connection, tuning)
+            client.poll(0)
+            return client
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after(self._timeout_s)
+
+
+def _answers(
+    operation: Operation,
+    items: Iterable[Any],
+    send: Callable[[], Mapping[Any, Future[Any]]],
+    deadline: Deadline,
+) -> dict[Any, ItemAnswer]:
+    """One answer for each item, whatever happens: a call refused as a whole is every item's answer."""
+    items = tuple(items)
+    try:
+        futures = send()
+    except KafkaException as failure:
+        code, text = _code_of(failure)
+        return dict.fromkeys(items, item_answer(operation, code, text))
+    answers = {}
+    for item in items:
+        code, text = KafkaError.NO_ERROR, ""
+        try:
+            # The library keeps its own deadline; ours, a second later, is for a library that forgets.
+            futures[item].result(timeout=deadline.left_s + 1.0)
+        except (KafkaException, FutureTimeout) as failure:
+            code, text = _code_of(failure)
+        answers[item] = item_answer(operation, code, text)
+    return answers
+
+
+def _position(fetched: Positions | Unread, partition: TopicPartition) -> int | Unread | None:
+    if isinstance(fetched, Unread):
+        return fetched
+    return fetched.get(partition, Unread("the answer left this partition out"))
+
+
+def _election_answer(partition: TopicPartition, found: Mapping[TopicPartition, Any]) -> ItemAnswer:
+    if partition not in found:
+        return item_answer(Operation.ELECT_LEADER, KafkaError._TIMED_OUT, "the answer left this partition out")
+    error = found[partition]
+    if error is None:
+        return item_answer(Operation.ELECT_LEADER, KafkaError.NO_ERROR)
+    code, text = _code_of(error)
+    return item_answer(Operation.ELECT_LEADER, code, text)
+
+
+def _code_of(failure: BaseException) -> tuple[int, str]:
+    error = failure.args[0] if isinstance(failure, KafkaException) and failure.args else failure
+    if isinstance(error, KafkaError):
+        return int(error.code()), str(error.str())
+    return int(KafkaError._TIMED_OUT), "no answer within the deadline"

@@ -1,0 +1,236 @@
+"""Which brokers and topics the cluster shows: leadership, topic ids, cleanup policies. Asked once, by the driver.
+
+Decided here: how "no such topic" is told from "you may not know", and when a topic listing is incomplete. A list call that
+answers without an error proves nothing by itself: a caller without rights gets a shorter list.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from reconciler.errors import ClusterUnreachable
+from reconciler.kafka.connect import (
+    CALL_FAILURES,
+    Connection,
+    Deadline,
+    admin,
+    ask,
+    code_of,
+    in_thread,
+    patience,
+    reason_of,
+    succeeded_or,
+)
+from reconciler.model.snapshot import NOT_ASKED, Unread
+
+COMMIT_LOG_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
+"""What the broker itself calls internal; describing a topic tells, listing it does not."""
+
+_NAMES_PER_CALL = 1_000
+_PARTITIONS_PER_CALL = 4_000
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
+_ENOUGH = succeeded_or(
+    *_GONE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG
+)
+_NO_ANSWER = Unread("no broker answered in time")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """Leadership of one partition. `leader` None: leaderless right now."""
+
+    number: int
+    leader: int | Unread | None
+    replicas: tuple[int, ...] | Unread
+    in_sync: tuple[int, ...] | Unread
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTopic:
+    """One topic. `topic_id` is NOT_ASKED until the topic is described. `partitions` sorted by number."""
+
+    name: str
+    topic_id: str | Unread
+    internal: bool
+    partitions: tuple[ListedPartition, ...] | Unread
+
+
+@dataclass(frozen=True, slots=True)
+class TopicListing:
+    """All topics that the caller may see; `incomplete` None: nothing hints at more. `brokers`: ids of those alive."""
+
+    brokers: tuple[int, ...]
+    topics: Mapping[str, ListedTopic]
+    incomplete: Unread | None
+
+
+def list_topics(connection: Connection) -> TopicListing:
+    """Every topic of the cluster with leaders, from one metadata request that names no topic and so creates none.
+
+    Raises ClusterUnreachable if no broker answers within the connection's timeout.
+    """
+    metadata = _metadata(connection)
+    topics: dict[str, ListedTopic] = {}
+    failed: list[str] = []
+    for name, listed in metadata.topics.items():
+        partitions: tuple[ListedPartition, ...] | Unread
+        if listed.error is None:
+            partitions = tuple(_listed_partition(p) for _, p in sorted(listed.partitions.items()))
+        else:
+            failed.append(f"{name} ({listed.error.name()})")
+            partitions = Unread(f"metadata of the topic: {listed.error.str()}")
+        topics[name] = ListedTopic(name, NOT_ASKED, name in INTERNAL_TOPICS, partitions)
+    incomplete = Unread(f"the metadata of {some_of(failed)} came with an error") if failed else None
+    return TopicListing(tuple(sorted(metadata.brokers)), topics, incomplete)
+
+
+def describe_topics(connection: Connection, listing: TopicListing, names: Iterable[str]) -> TopicListing:
+    """The same listing, with topic ids, leaders and in-sync replicas of `names` as they are now.
+
+    A name that the listing lacks is asked for, too: the broker's answer tells "no such topic" from "you may not know".
+    """
+    topics = dict(listing.topics)
+    refused: list[str] = []
+    for name, answer in _described(connection, listing, sorted(set(names))).items():
+        match answer:
+            case ListedTopic():
+                topics[name] = answer
+            case Unread(reason):
+                refused.append(f"{name} ({reason})")
+                if name in topics:
+                    topics[name] = replace(topics[name], topic_id=Unread(f"topic id: {reason}"))
+            case None:
+                topics.pop(name, None)
+    incomplete = listing.incomplete
+    if refused and incomplete is None:
+        incomplete = Unread(f"could not describe {some_of(refused)}")
+    return TopicListing(listing.brokers, topics, incomplete)
+
+
+def cleanup_policies(connection: Connection, names: Iterable[str]) -> dict[str, frozenset[str] | Unread]:
+    """`cleanup.policy` of each topic; Unread names the missing right (DESCRIBE_CONFIGS on the topic) or the failure."""
+    client = admin(connection, patience(connection))
+
+    def call(wanted: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        answers: dict[str, Future[Any]] = {}
+        for part in slices(wanted, _NAMES_PER_CALL):
+            resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
+            described = client.describe_configs(resources, request_timeout=limit_s)
+            answers.update((resource.name, future) for resource, future in described.items())
+        return answers
+
+    answers = ask(client, sorted(set(names)), call, enough=_ENOUGH, connection=connection)
+    return {name: _policy(future) for name, future in answers.items()}
+
+
+def topic_id_text(topic_id: Any) -> str:
+    """A topic id as Kafka's own tools and the commit log's reader write it; the client prints the other base64 alphabet."""
+    return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
+
+
+def some_of(items: Sequence[str], limit: int = 3) -> str:
+    """The first few, and how many more there are."""
+    shown = ", ".join(sorted(items)[:limit])
+    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
+
+
+def slices(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Consecutive parts of at most `size`: the client merges the answers of one call in quadratic time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _metadata(connection: Connection) -> Any:
+    deadline = Deadline.after(connection.timeout_s)
+    client = admin(connection, patience(connection))
+    failure: BaseException = TimeoutError("timed out")
+    while not deadline.over:
+        limit_s = max(0.05, min(deadline.left_s, connection.timeout_s / 3))
+        try:
+            return in_thread(lambda limit_s=limit_s: client.list_topics(timeout=limit_s), deadline)  # type: ignore[misc]
+        except CALL_FAILURES as failed:
+            failure = failed
+    raise ClusterUnreachable(
+        f"no broker of {', '.join(connection.bootstrap_servers)} listed its topics in {connection.timeout_s:.0f} s: "
+        f"{reason_of(failure)}; check that the brokers are up"
+    )
+
+
+def _described(
+    connection: Connection, listing: TopicListing, names: Sequence[str]
+) -> dict[str, ListedTopic | Unread | None]:
+    client = admin(connection, patience(connection))
+
+    def call(wanted: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        answers: dict[str, Future[Any]] = {}
+        for part in _by_size(wanted, listing):
+            answers.update(client.describe_topics(TopicCollection(part), request_timeout=limit_s))
+        return answers
+
+    answers = ask(client, names, call, enough=_ENOUGH, connection=connection)
+    return {name: _description(name, future) for name, future in answers.items()}
+
+
+def _description(name: str, future: Future[Any]) -> ListedTopic | Unread | None:
+    """None: the broker says that there is no such topic, to a caller who may know."""
+    if not future.done():
+        return _NO_ANSWER
+    failure = future.exception()
+    if failure is not None:
+        code = code_of(failure)
+        if code in _GONE:
+            return None
+        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return Unread("the right DESCRIBE on the topic is missing")
+        return Unread(reason_of(failure))
+    described = future.result()
+    partitions = tuple(
+        ListedPartition(
+            p.id,
+            None if p.leader is None or p.leader.id < 0 else p.leader.id,
+            tuple(node.id for node in p.replicas),
+            tuple(node.id for node in p.isr),
+        )
+        for p in sorted(described.partitions, key=lambda p: int(p.id))
+    )
+    return ListedTopic(name, topic_id_text(described.topic_id), bool(described.is_internal), partitions)
+
+
+def _listed_partition(metadata: Any) -> ListedPartition:
+    leader: int | Unread | None = metadata.leader if metadata.leader >= 0 else None
+    if leader is None and metadata.error is not None and metadata.error.code() != KafkaError.LEADER_NOT_AVAILABLE:
+        leader = Unread(f"leader: {metadata.error.str()}")
+    return ListedPartition(metadata.id, leader, tuple(metadata.replicas), tuple(metadata.isrs))
+
+
+def _policy(future: Future[Any]) -> frozenset[str] | Unread:
+    if not future.done():
+        return Unread(f"cleanup.policy: {_NO_ANSWER.reason}")
+    failure = future.exception()
+    if failure is not None:
+        if code_of(failure) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return Unread("cleanup.policy: the right DESCRIBE_CONFIGS on the topic is missing")
+        return Unread(f"cleanup.policy: {reason_of(failure)}")
+    entry = future.result().get("cleanup.policy")
+    if entry is None or entry.value is None:
+        return Unread("cleanup.policy: not among the topic's configs")
+    return frozenset(word.strip() for word in entry.value.split(",") if word.strip())
+
+
+def _by_size(names: Sequence[str], listing: TopicListing) -> Iterator[list[str]]:
+    part: list[str] = []
+    size = 0
+    for name in names:
+        listed = listing.topics.get(name)
+        partitions = 1 if listed is None or isinstance(listed.partitions, Unread) else len(listed.partitions)
+        if part and (size + partitions > _PARTITIONS_PER_CALL or len(part) >= _NAMES_PER_CALL):
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += partitions
+    if part:
+        yield part

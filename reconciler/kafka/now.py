@@ -1,0 +1,247 @@
+"""Facts of right now for the applier: a few partitions, a few groups, read shortly before and after each request.
+
+The scan reads everything in bulk; this reads the subjects of one batch. A negative offset, a silent broker or a short listing is
+Unread here, never a number and never absence. Nothing is created and nothing decided.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupType,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from reconciler.kafka.connect import Deadline, reason_of, settle
+from reconciler.kafka.listing import topic_id_text
+from reconciler.kafka.offset_fetch import OffsetFetcher, Positions
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import GroupNow, PartitionNow
+from reconciler.model.snapshot import GroupState, GroupType, Unread
+
+_CALL_PARTITIONS = 1_000
+"""The library merges answers quadratically: pipelined calls of this size beat one of all."""
+
+_STATES = {
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+    ConsumerGroupState.STABLE: GroupState.STABLE,
+    ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
+    ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
+    ConsumerGroupState.DEAD: GroupState.DEAD,
+}
+_GONE = Unread("there is no such partition")
+_NOT_WANTED = Unread("not asked")
+
+
+def partitions(
+    client: AdminClient, wanted: Sequence[TopicPartition], *, offsets: bool, deadline: Deadline
+) -> dict[TopicPartition, PartitionNow]:
+    """Each wanted partition; `exists` False only where a broker said that the topic, or this number of it, is not there."""
+    numbers: dict[str, set[int]] = {}
+    for partition in wanted:
+        numbers.setdefault(partition.topic, set()).add(partition.partition)
+    described = client.describe_topics(TopicCollection(list(numbers)), request_timeout=_seconds(deadline))
+    settle(client, described.values(), deadline)
+    found: dict[TopicPartition, PartitionNow] = {}
+    for topic, chosen in numbers.items():
+        found.update(_of_topic(topic, described[topic], chosen))
+    metadata = {p: found.get(p) or _absent(described[p.topic]) for p in wanted}
+    if not offsets:
+        return metadata
+    starts: dict[TopicPartition, Future[Any]] = {}
+    ends: dict[TopicPartition, Future[Any]] = {}
+    for call in _by_leader(metadata):
+        # A call answers when its slowest broker does: a silent leader must not make the others' partitions unread.
+        starts |= _offsets(client, call, OffsetSpec.earliest(), deadline)
+        ends |= _offsets(client, call, OffsetSpec.latest(), deadline)
+    settle(client, (*starts.values(), *ends.values()), deadline)
+    return {
+        p: _with_offsets(state, _offset(starts[p]), _offset(ends[p])) if p in starts else state
+        for p, state in metadata.items()
+    }
+
+
+def groups(
+    client: AdminClient, fetcher: OffsetFetcher, wanted: Sequence[str], *, deadline: Deadline
+) -> dict[str, GroupNow]:
+    """Each group by listing, description and commits. `listed` False takes both a provably complete listing and its coordinator.
+
+    While a coordinator moves, its groups are in nobody's listing and no error says so: the group's own coordinator is asked, too.
+    """
+    listing = client.list_consumer_groups(request_timeout=_seconds(deadline))
+    rights = client.describe_cluster(include_authorized_operations=True, request_timeout=_seconds(deadline))
+    described = client.describe_consumer_groups(list(wanted), request_timeout=_seconds(deadline))
+    commits = fetcher.fetch(dict.fromkeys(wanted), timeout_s=deadline.left_s)
+    settle(client, (listing, rights, *described.values()), deadline)
+    listed, incomplete = _listing(listing, rights)
+    return {group: _group(listed.get(group), incomplete, _state(described[group]), commits[group]) for group in wanted}
+
+
+def _of_topic(topic: str, described: Future[Any], chosen: set[int]) -> Iterator[tuple[TopicPartition, PartitionNow]]:
+    if not described.done() or described.exception() is not None:
+        return
+    description = described.result()
+    for each in description.partitions:
+        if each.id not in chosen:
+            continue
+        leader = None if each.leader is None or each.leader.id < 0 else int(each.leader.id)
+        yield (
+            TopicPartition(topic, each.id),
+            PartitionNow(
+                exists=True,
+                topic_id=topic_id_text(description.topic_id),
+                leader=leader,
+                replicas=tuple(int(node.id) for node in each.replicas),
+                in_sync=tuple(sorted(int(node.id) for node in each.isr)),
+                log_start=_NOT_WANTED if leader is not None else Unread("no leader"),
+                high_watermark=_NOT_WANTED if leader is not None else Unread("no leader"),
+            ),
+        )
+
+
+def _absent(described: Future[Any]) -> PartitionNow:
+    """A partition that the topic's description does not hold: gone if a broker said so, else unknown."""
+    if not described.done():
+        return _unknown(Unread("no broker described the topic in time"), exists=True)
+    failure = described.exception()
+    if failure is None:
+        return _unknown(_GONE, exists=False)
+    if _code(failure) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return _unknown(Unread("there is no such topic"), exists=False)
+    return _unknown(Unread(f"the topic could not be described: {reason_of(failure)}"), exists=True)
+
+
+def _unknown(why: Unread, *, exists: bool) -> PartitionNow:
+    return PartitionNow(
+        exists=exists, topic_id=why, leader=why, replicas=why, in_sync=why, log_start=why, high_watermark=why
+    )
+
+
+def _with_offsets(state: PartitionNow, log_start: int | Unread, high_watermark: int | Unread) -> PartitionNow:
+    return PartitionNow(
+        exists=state.exists,
+        topic_id=state.topic_id,
+        leader=state.leader,
+        replicas=state.replicas,
+        in_sync=state.in_sync,
+        log_start=log_start,
+        high_watermark=high_watermark,
+    )
+
+
+def _by_leader(metadata: Mapping[TopicPartition, PartitionNow]) -> Iterator[Sequence[TopicPartition]]:
+    led: dict[int, list[TopicPartition]] = {}
+    for partition, state in metadata.items():
+        if isinstance(state.leader, int):
+            led.setdefault(state.leader, []).append(partition)
+    for partitions_led in led.values():
+        for at in range(0, len(partitions_led), _CALL_PARTITIONS):
+            yield partitions_led[at : at + _CALL_PARTITIONS]
+
+
+def _offsets(
+    client: AdminClient, wanted: Sequence[TopicPartition], spec: OffsetSpec, deadline: Deadline
+) -> dict[TopicPartition, Future[Any]]:
+    answers = client.list_offsets(
+        {ClientPartition(p.topic, p.partition): spec for p in wanted},
+        request_timeout=_seconds(deadline),
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+    )
+    return {TopicPartition(key.topic, key.partition): answer for key, answer in answers.items()}
+
+
+def _offset(future: Future[Any]) -> int | Unread:
+    if not future.done():
+        return Unread("the leader did not answer in time")
+    failure = future.exception()
+    if failure is not None:
+        return Unread(f"the leader did not tell: {reason_of(failure)}")
+    offset = int(future.result().offset)
+    # Success with -1001 is what a silent broker looks like.
+    return offset if offset >= 0 else Unread("the leader did not answer")
+
+
+def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, GroupType | Unread], Unread | None]:
+    """Listed groups with their types, and why the listing may be short (None: it is complete)."""
+    if not listing.done():
+        return {}, Unread("the groups were not listed in time")
+    if (failure := listing.exception()) is not None:
+        return {}, Unread(f"the groups could not be listed: {reason_of(failure)}")
+    result = listing.result()
+    listed = {each.group_id: _type(getattr(each, "type", None)) for each in result.valid or ()}
+    if result.errors:
+        return listed, Unread(f"the list of groups is not complete: {_reason(result.errors[0])}")
+    if not rights.done() or (failure := rights.exception()) is not None:
+        return listed, Unread("whether the list of groups is complete could not be read")
+    if rights.result().authorized_operations is None:
+        return listed, Unread("the list of groups may be short: the right to describe the cluster is missing")
+    return listed, None
+
+
+def _state(future: Future[Any]) -> GroupState | Unread:
+    if not future.done():
+        return Unread("the group's coordinator did not answer in time")
+    failure = future.exception()
+    if failure is not None:
+        if _code(failure) == KafkaError.GROUP_ID_NOT_FOUND:
+            return GroupState.DEAD
+        return Unread(f"the group could not be described: {reason_of(failure)}")
+    return _STATES.get(future.result().state, GroupState.UNKNOWN)
+
+
+def _group(
+    listed: GroupType | Unread | None,
+    incomplete: Unread | None,
+    state: GroupState | Unread,
+    positions: Positions | Unread,
+) -> GroupNow:
+    if listed is not None:
+        return GroupNow(listed=True, type=listed, state=state, fingerprint=_fingerprint(positions))
+    if incomplete is not None:
+        return GroupNow(listed=incomplete, type=incomplete, state=state, fingerprint=_fingerprint(positions))
+    if isinstance(state, Unread):
+        return GroupNow(listed=state, type=state, state=state, fingerprint=_fingerprint(positions))
+    if state is not GroupState.DEAD:
+        doubt = Unread(f"not in the list of groups, yet its coordinator says {state}")
+        return GroupNow(listed=doubt, type=doubt, state=state, fingerprint=_fingerprint(positions))
+    absent = Unread("there is no such group")
+    return GroupNow(listed=False, type=absent, state=absent, fingerprint=absent)
+
+
+def _fingerprint(positions: Positions | Unread) -> str | Unread:
+    if isinstance(positions, Unread):
+        return positions
+    for position in positions.values():
+        if isinstance(position, Unread):
+            return position
+    return fingerprint((p.topic, p.partition, offset) for p, offset in positions.items() if isinstance(offset, int))
+
+
+def _type(value: ConsumerGroupType | None) -> GroupType | Unread:
+    if value is ConsumerGroupType.CLASSIC:
+        return GroupType.CLASSIC
+    if value is ConsumerGroupType.CONSUMER:
+        return GroupType.CONSUMER
+    return Unread("the broker did not tell the group's type")
+
+
+def _reason(error: Any) -> str:
+    return reason_of(KafkaException(error) if isinstance(error, KafkaError) else error)
+
+
+def _code(failure: BaseException) -> int | None:
+    error = failure.args[0] if isinstance(failure, KafkaException) and failure.args else None
+    return int(error.code()) if isinstance(error, KafkaError) else None
+
+
+def _seconds(deadline: Deadline) -> float:
+    """A little less than what is left, so that the library's own "timed out" comes while someone still listens."""
+    return max(0.1, deadline.left_s * 0.9)

@@ -1,0 +1,280 @@
+"""Readers of offsets and commits: a chunk in, Arrow record batches out. They run in Spark tasks, or right here without Spark.
+
+Decided here: the order of questions, what counts as read, and how long to insist. A negative offset is never a number; the ends
+are answered before the first question by timestamp is asked, so that records produced in between stay above them.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from reconciler.kafka.connect import Connection, Deadline, admin, ask, code_of, patience, reason_of, succeeded_or
+from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.offset_fetch import OffsetFetcher, Positions, positions
+from reconciler.kafka.tables import GROUP_COMMITS, PARTITIONS
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.snapshot import Unread
+
+NO_RECORD = -1
+"""Answer to a question by timestamp: every record is older. To DeleteRecords the same number means "everything"."""
+
+_PARTITIONS_PER_CALL = 1_000
+_GROUPS_IN_FLIGHT = 400
+_GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._NOENT,
+)
+_GONE_PATIENCE_S = 5.0
+_PAUSE_S = 0.25
+# The default of offsets.topic.num.partitions; a wrong guess only makes the parts of a second try less exact.
+_COORDINATORS = 50
+_START, _STABLE, _HIGH = "log start", "stable end", "high watermark"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAsk:
+    """Partitions of one topic and one leader, of which the same is asked.
+
+    `full` False: log start and high watermark only, for counting records. `instants` in epoch ms need `full`.
+    """
+
+    topic: str
+    partitions: Sequence[int]
+    leader: int
+    full: bool = True
+    instants: tuple[int, ...] = ()
+
+
+def read_partitions(connection: Connection, asks: Sequence[PartitionAsk]) -> Iterator[pa.RecordBatch]:
+    """Offsets of each asked partition in one batch, `tables.PARTITIONS`. Never raises for a broker that is away."""
+    client = admin(connection, patience(connection))
+    ends: list[_Question] = []
+    for some in asks:
+        for number in some.partitions:
+            ends.append(_Question(_START, some.topic, number))
+            ends.append(_Question(_HIGH, some.topic, number))
+            if some.full:
+                ends.append(_Question(_STABLE, some.topic, number))
+    answers = _offsets(client, connection, ends)
+    # Only now: "no record at or after" means the ends that were just answered (traps 2 and 12).
+    answers |= _offsets(
+        client,
+        connection,
+        [
+            _Question(instant, some.topic, number)
+            for some in asks
+            for number in some.partitions
+            if isinstance(answers.get(_Question(_STABLE, some.topic, number)), int)
+            for instant in some.instants
+        ],
+    )
+    yield _partition_rows(asks, answers)
+
+
+def read_group_commits(
+    connection: Connection, groups: Sequence[str], *, topics: Collection[str] | None = None, isolated: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Committed offsets of each group, `tables.GROUP_COMMITS`, one batch per few hundred groups.
+
+    `topics`: rows of commits only for these (None: all); counts and fingerprint are always over all of the group's commits.
+    `isolated`: ask in a child process. Without it the client library may kill this one while a coordinator moves (offset_fetch):
+    fine in a task, which is tried again in isolation, never in the driver.
+    """
+    remaining = iter(groups)
+    while part := list(islice(remaining, _GROUPS_IN_FLIGHT)):
+        yield _commit_rows(_in_child(connection, part) if isolated else _in_process(connection, part), topics)
+
+
+_FINAL_NAMES = ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND")
+_GROUP_ENOUGH = succeeded_or(
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_GROUP_ID,
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError._INVALID_ARG,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One offset of one partition: by name, or (int) by timestamp."""
+
+    what: str | int
+    topic: str
+    partition: int
+
+
+_SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
+    _START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+    _HIGH: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+    _STABLE: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+}
+
+
+def _offsets(client: AdminClient, connection: Connection, questions: Sequence[_Question]) -> dict[_Question, int | str]:
+    """An offset, or why there is none. `-1` only where the question was by timestamp."""
+
+    def call(wanted: Sequence[_Question], limit_s: float) -> dict[_Question, Future[Any]]:
+        by_spec: dict[str | int, list[_Question]] = {}
+        for question in wanted:
+            by_spec.setdefault(question.what, []).append(question)
+        answers: dict[_Question, Future[Any]] = {}
+        for what, same in by_spec.items():
+            spec, isolation = _SPECS.get(what) or (OffsetSpec.for_timestamp(int(what)), IsolationLevel.READ_COMMITTED)
+            for start in range(0, len(same), _PARTITIONS_PER_CALL):
+                part = same[start : start + _PARTITIONS_PER_CALL]
+                request = {TopicPartition(q.topic, q.partition): spec for q in part}
+                futures = client.list_offsets(request, isolation_level=isolation, request_timeout=limit_s)
+                answers.update((_Question(what, tp.topic, tp.partition), future) for tp, future in futures.items())
+        return answers
+
+    answers: dict[_Question, int | str] = {}
+    by_time = [q for q in questions if isinstance(q.what, int)]
+    by_name = [q for q in questions if not isinstance(q.what, int)]
+    for part, lowest in ((by_name, 0), (by_time, NO_RECORD)):
+        if part:
+            futures = ask(client, part, call, enough=_offset_enough(lowest), connection=connection)
+            answers.update((q, _offset(future, lowest, connection)) for q, future in futures.items())
+    return answers
+
+
+def _offset_enough(lowest: int) -> Callable[[Future[Any]], bool]:
+    # A topic made a moment ago is unknown to some brokers for seconds; one deleted a moment ago stays unknown.
+    patience_over = Deadline.after(_GONE_PATIENCE_S)
+
+    def enough(future: Future[Any]) -> bool:
+        failure = future.exception()
+        if failure is None:
+            return int(future.result().offset) >= lowest
+        code = code_of(failure)
+        return code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG) or (
+            code in _GONE and patience_over.over
+        )
+
+    return enough
+
+
+def _offset(future: Future[Any], lowest: int, connection: Connection) -> int | str:
+    if not future.done():
+        return f"no answer within {connection.timeout_s:.0f} s"
+    failure = future.exception()
+    if failure is not None:
+        if code_of(failure) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return "the right DESCRIBE on the topic is missing"
+        if code_of(failure) == KafkaError._NOENT:
+            return "it had no leader"
+        return reason_of(failure)
+    offset = int(future.result().offset)
+    # The client reports success with -1001 for a partition whose broker did not answer (trap 1).
+    return offset if offset >= lowest else f"its leader did not answer within {connection.timeout_s:.0f} s"
+
+
+def _partition_rows(asks: Sequence[PartitionAsk], answers: Mapping[_Question, int | str]) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {name: [] for name in PARTITIONS.names}
+    for some in asks:
+        for number in some.partitions:
+            wanted = [_START, _HIGH, _STABLE] if some.full else [_START, _HIGH]
+            found = {what: answers[_Question(what, some.topic, number)] for what in wanted}
+            at = [answers.get(_Question(instant, some.topic, number)) for instant in some.instants]
+            failures = [f"{what}: {text}" for what, text in found.items() if isinstance(text, str)]
+            failures += [f"offset at an instant: {text}" for text in at if isinstance(text, str)]
+            columns["topic"].append(some.topic)
+            columns["partition"].append(number)
+            columns["log_start"].append(_number(found[_START]))
+            columns["stable_end"].append(_number(found.get(_STABLE)))
+            columns["high_watermark"].append(_number(found[_HIGH]))
+            columns["instants"].append(some.instants)
+            columns["offsets_at"].append([_number(offset) for offset in at])
+            columns["error"].append(f"{failures[0]} (leader {some.leader})" if failures else None)
+    return _batch(columns, PARTITIONS)
+
+
+_Commits = list[tuple[str, int, int]] | str
+"""(topic, partition, committed) of one group, or why its commits are not known."""
+
+
+def _in_process(connection: Connection, groups: Sequence[str]) -> dict[str, _Commits]:
+    client = admin(connection, patience(connection))
+
+    def call(wanted: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        answers: dict[str, Future[Any]] = {}
+        for group in wanted:
+            request = [ConsumerGroupTopicPartitions(group)]
+            answers.update(client.list_consumer_group_offsets(request, request_timeout=limit_s))
+        return answers
+
+    answers = ask(client, groups, call, enough=_GROUP_ENOUGH, connection=connection)
+    return {group: _commits(positions(future)) for group, future in answers.items()}
+
+
+def _in_child(connection: Connection, groups: Sequence[str]) -> dict[str, _Commits]:
+    """First all at once; what is left then one coordinator at a time, so that a moving one takes no others with it."""
+    found: dict[str, Positions | Unread] = {}
+    fetcher = OffsetFetcher(connection)
+    deadline = Deadline.after(connection.timeout_s)
+    parts: list[list[str]] = [list(groups)]
+    try:
+        while parts and not deadline.over:
+            for part in parts:
+                limit_s = max(0.1, min(deadline.left_s, connection.timeout_s / 3))
+                found |= fetcher.fetch(dict.fromkeys(part), timeout_s=limit_s)
+            by_coordinator: dict[int, list[str]] = {}
+            for group, answer in found.items():
+                if isinstance(answer, Unread) and not any(code in answer.reason for code in _FINAL_NAMES):
+                    by_coordinator.setdefault(log_partition(group, _COORDINATORS), []).append(group)
+            parts = list(by_coordinator.values())
+            if parts:
+                time.sleep(min(_PAUSE_S, deadline.left_s))
+    finally:
+        fetcher.close()
+    return {group: _commits(found.get(group, Unread("its coordinator was not asked in time"))) for group in groups}
+
+
+def _commits(found: Positions | Unread) -> _Commits:
+    if isinstance(found, Unread):
+        if "GROUP_AUTHORIZATION_FAILED" in found.reason:
+            return "the right READ or DESCRIBE on the group is missing"
+        return found.reason
+    commits = []
+    for partition, committed in found.items():
+        if isinstance(committed, Unread):
+            # One position that nobody knows makes the group's positions unknown.
+            return f"{partition}: {committed.reason}"
+        if committed is not None:
+            commits.append((partition.topic, partition.partition, committed))
+    return commits
+
+
+def _commit_rows(answers: Mapping[str, _Commits], topics: Collection[str] | None) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {name: [] for name in GROUP_COMMITS.names}
+
+    def row(*values: object) -> None:
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+
+    for group, commits in answers.items():
+        if isinstance(commits, str):
+            row(group, None, None, None, None, None, None, commits)
+            continue
+        for topic, partition, committed in commits:
+            if topics is None or topic in topics:
+                row(group, topic, partition, committed, None, None, None, None)
+        distinct = len({topic for topic, _, _ in commits})
+        row(group, None, None, None, len(commits), distinct, fingerprint(commits), None)
+    return _batch(columns, GROUP_COMMITS)
+
+
+def _number(answer: int | str | None) -> int | None:
+    return answer if isinstance(answer, int) else None
+
+
+def _batch(columns: Mapping[str, list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)

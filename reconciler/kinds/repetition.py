@@ -1,0 +1,56 @@
+"""Regular expressions that can take forever: a repeated group that itself repeats or offers a choice, back references, and
+more than four repetitions in one expression.
+
+Names come from the cluster, anybody may create one, and Python's matcher backtracks. A plain reading of the text, on the safe
+side: it may refuse an expression that would have been harmless, and such an expression can be said without the repeated group.
+"""
+
+_MANY = frozenset("*+{")
+_MOST = 4
+"""Each repetition is one more power of the name's length: four take seconds at worst, five take minutes."""
+
+
+def may_take_forever(text: str) -> bool:
+    """Whether some name may exist on which matching `text` takes longer than anybody waits."""
+    repetitions = 0
+    groups: list[bool] = []  # per open group: does anything in it repeat or alternate
+    risky = False  # of the group that was closed last, until the next character is read
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char in _MANY and risky:
+            return True
+        risky = False
+        repetitions += char in _MANY
+        match char:
+            case "\\":
+                if text[index + 1 : index + 2].isdigit() and text[index + 1] != "0":
+                    return True
+                index += 1
+            case "[":
+                index = _end_of_set(text, index)
+            case "(":
+                if text.startswith("(?P=", index) or text.startswith("(?(", index):
+                    return True
+                groups.append(False)
+            case ")" if groups:
+                risky = groups.pop()
+                if groups and risky:
+                    groups[-1] = True
+            case "*" | "+" | "{" | "|" if groups:
+                groups[-1] = True
+            case _:
+                pass
+        index += 1
+    return repetitions > _MOST
+
+
+def _end_of_set(text: str, start: int) -> int:
+    """Index of the `]` that closes the set opened at `start`; the last index where none does."""
+    index = start + 1
+    if text.startswith("^", index):
+        index += 1
+    index += 1  # a `]` in first place stands for itself
+    while index < len(text) and text[index] != "]":
+        index += 2 if text[index] == "\\" else 1
+    return min(index, len(text) - 1)

@@ -1,0 +1,232 @@
+"""One line of the journal, and what follows from all of them: the purge clock, and what an interrupted run had begun.
+
+Both journals, file and topic, keep these lines. Where they are kept, and how safely, is theirs.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, assert_never
+
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.outcome import Outcome, Status
+
+FORMAT = 1
+
+
+class Event(StrEnum):
+    """INTENT: stored before a request is sent, once per attempt. OUTCOME: what became of the action in that run."""
+
+    INTENT = "intent"
+    OUTCOME = "outcome"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """Who runs this, and from which commit of the manifests; None: not known."""
+
+    who: str | None = None
+    commit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, in words of the plan file.
+
+    `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
+    """
+
+    event: Event
+    at_ms: int
+    run_id: str
+    plan_digest: str
+    address: Address
+    operation: str
+    request: tuple[tuple[str, str | int], ...]
+    author: Author = Author()
+    status: Status | None = None
+    detail: str | None = None
+    code: str | None = None
+    read_back: str | None = None
+    sends: int | None = None
+    removed_max: int | None = None
+
+    @property
+    def purged(self) -> TopicPartition | None:
+        """The partition of a record deletion; None for the other operations."""
+        if self.operation != "delete_records":
+            return None
+        return TopicPartition(self.address.name, self.address.partition)
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of one journal line."""
+        line: dict[str, Any] = {
+            "v": FORMAT,
+            "at_ms": self.at_ms,
+            "event": self.event.value,
+            "run": self.run_id,
+            "plan": self.plan_digest,
+            "address": [self.address.kind, self.address.policy, self.address.name, self.address.partition],
+            "operation": self.operation,
+            "request": dict(self.request),
+            "who": self.author.who,
+            "commit": self.author.commit,
+        }
+        if self.event is Event.OUTCOME:
+            line |= {
+                "status": None if self.status is None else self.status.value,
+                "detail": self.detail,
+                "code": self.code,
+                "read_back": self.read_back,
+                "sends": self.sends,
+                "removed_max": self.removed_max,
+            }
+        return line
+
+
+def intents(actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int, author: Author) -> list[Entry]:
+    """The entries to store before `actions` are sent."""
+    return [
+        Entry(
+            event=Event.INTENT,
+            at_ms=at_ms,
+            run_id=run_id,
+            plan_digest=plan_digest,
+            address=action.address,
+            operation=operation_of(action),
+            request=request_of(action),
+            author=author,
+        )
+        for action in actions
+    ]
+
+
+def outcomes(ended: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int, author: Author) -> list[Entry]:
+    """The entries that say what became of actions."""
+    return [
+        Entry(
+            event=Event.OUTCOME,
+            at_ms=at_ms,
+            run_id=run_id,
+            plan_digest=plan_digest,
+            address=outcome.action.address,
+            operation=operation_of(outcome.action),
+            request=request_of(outcome.action),
+            author=author,
+            status=outcome.status,
+            detail=outcome.detail,
+            code=outcome.code,
+            read_back=outcome.read_back,
+            sends=outcome.sends,
+            removed_max=outcome.removed_max,
+        )
+        for outcome in ended
+    ]
+
+
+def operation_of(action: Action) -> str:
+    """The operation's name, as in plan files."""
+    match action:
+        case DeleteRecords():
+            return "delete_records"
+        case DeleteGroup():
+            return "delete_group"
+        case ElectLeader():
+            return "elect_leader"
+        case _:
+            assert_never(action)
+
+
+def request_of(action: Action) -> tuple[tuple[str, str | int], ...]:
+    """What the request asks for, by the plan file's field names."""
+    match action:
+        case DeleteRecords(partition=at, before_offset=before_offset):
+            return (("topic", at.topic), ("partition", at.partition), ("before_offset", before_offset))
+        case DeleteGroup(group=group):
+            return (("group", group),)
+        case ElectLeader(partition=at, election=election):
+            return (("topic", at.topic), ("partition", at.partition), ("election", election.value))
+        case _:
+            assert_never(action)
+
+
+def dump(entry: Entry) -> str:
+    """One line of ASCII JSON without its newline."""
+    return json.dumps(entry.as_json(), ensure_ascii=True, separators=(",", ":"))
+
+
+def parse(line: str | bytes) -> Entry:
+    """The inverse of `dump`. Raises ValueError for anything else."""
+    try:
+        read = json.loads(line)
+        if read["v"] != FORMAT:
+            raise ValueError(f"journal format {read['v']!r} is not {FORMAT}: it was written by another version")
+        status = read.get("status")
+        return Entry(
+            event=Event(read["event"]),
+            at_ms=int(read["at_ms"]),
+            run_id=str(read["run"]),
+            plan_digest=str(read["plan"]),
+            address=Address(*read["address"]),
+            operation=str(read["operation"]),
+            request=tuple(read["request"].items()),
+            author=Author(who=read["who"], commit=read["commit"]),
+            status=None if status is None else Status(status),
+            detail=read.get("detail"),
+            code=read.get("code"),
+            read_back=read.get("read_back"),
+            sends=read.get("sends"),
+            removed_max=read.get("removed_max"),
+        )
+    except (KeyError, TypeError, AttributeError) as missing:
+        raise ValueError(f"not a journal entry: {missing!r}") from None
+
+
+class Clock:
+    """The purge clock over entries in the order in which they were stored; feed it as they come.
+
+    A purge counts from its intent, unless an outcome of the same run proves that nothing was sent: no answer, or a refusal, is no
+    such proof.
+    """
+
+    def __init__(self) -> None:
+        self._intents: dict[TopicPartition, dict[str, int]] = {}
+
+    def feed(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            partition = entry.purged
+            if partition is None:
+                continue
+            if entry.event is Event.INTENT:
+                runs = self._intents.setdefault(partition, {})
+                runs[entry.run_id] = max(entry.at_ms, runs.get(entry.run_id, entry.at_ms))
+            elif entry.sends == 0:
+                self._intents.get(partition, {}).pop(entry.run_id, None)
+            else:
+                self._settle(partition, entry.run_id)
+
+    def last_purges(self) -> dict[TopicPartition, int]:
+        """Epoch ms of the newest purge of each partition."""
+        return {partition: max(runs.values()) for partition, runs in self._intents.items() if runs}
+
+    def _settle(self, partition: TopicPartition, run_id: str) -> None:
+        """Forget runs that ended earlier: a watch on the purge clock makes one every few seconds."""
+        runs = self._intents.get(partition, {})
+        if run_id in runs:
+            newest = runs[run_id]
+            self._intents[partition] = {run: at for run, at in runs.items() if at >= newest}
+
+
+def unfinished(entries: Iterable[Entry], plan_digest: str) -> dict[Address, Entry]:
+    """The newest intent of each action of that plan that no later outcome ended, of its run or of one that took it up again."""
+    begun: dict[Address, Entry] = {}
+    for entry in entries:
+        if entry.plan_digest != plan_digest:
+            continue
+        if entry.event is Event.INTENT:
+            begun[entry.address] = entry
+        else:
+            begun.pop(entry.address, None)
+    return begun

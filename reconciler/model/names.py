@@ -1,0 +1,71 @@
+"""What things are called: partitions, addresses of subjects, places in manifest files. Nothing here knows what is done to them."""
+
+import re
+from dataclasses import dataclass
+
+_PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
+
+GROUP_KIND = "GroupRemoval"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic; sorts by topic, then by number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """The stable name of one decision: `RetentionFloor/orders-gdpr/orders[3]`, `GroupRemoval/dead-etl/old-etl`.
+
+    `name` is a topic or a group id; `partition` is -1 where the subject is a group, a whole topic or (with an empty name) a
+    whole policy. Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text: `str()` is exact, not harmless;
+    renderers escape it.
+    """
+
+    kind: str
+    policy: str
+    name: str = ""
+    partition: int = -1
+
+    def __str__(self) -> str:
+        head = f"{self.kind}/{self.policy}"
+        if not self.name:
+            return head
+        return f"{head}/{self.name}" if self.partition < 0 else f"{head}/{self.name}[{self.partition}]"
+
+    @property
+    def policy_address(self) -> "Address":
+        """The address of the policy that this subject belongs to."""
+        return Address(self.kind, self.policy)
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """The inverse of `str()`. Raises ValueError for anything else. In a group's address the rest is the id, slashes included."""
+        kind, _, rest = text.partition("/")
+        policy, _, name = rest.partition("/")
+        if not kind or not policy:
+            raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
+        if kind != GROUP_KIND and (found := _PARTITION.fullmatch(name)):
+            return cls(kind, policy, found["topic"], int(found["partition"]))
+        return cls(kind, policy, name)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something was declared: path as given on the command line, 1-based line and column."""
+
+    path: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+NOWHERE = Place("", 0, 0)

@@ -1,0 +1,163 @@
+"""A plan is a sorted tuple of decisions about one cluster, the verdict of its limits, and where it came from.
+
+One decision per subject; doing nothing is a decision, too. Whether there is anything to apply is `Plan.actions`, asked here only.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.names import Address, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Satisfied:
+    """The subject is already as desired."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Right, but not now. `until_ms`: when a clock will allow it; None: when a replica comes back, say. Never drift."""
+
+    address: Address
+    declared_at: Place
+    reason: str
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A pattern met the subject and it does not qualify. Never drift."""
+
+    address: Address
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """May not or cannot, and what to do next. `code` is in model/reasons.py. `unread`: because a fact could not be read."""
+
+    address: Address
+    declared_at: Place
+    code: str
+    reason: str
+    next_step: str
+    unread: bool = False
+
+
+Decision = Action | Satisfied | Waiting | Skipped | Blocked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitVerdict:
+    """One limit held against the whole plan. Numbers are counts or percents, as the limit's name says.
+
+    `observed` None: it could not be computed, which refuses like a passed limit. `waivers`: the waivers that were used.
+    """
+
+    id: str
+    limit: float
+    observed: float | None
+    passed: bool
+    """True: within the limit (or waived)."""
+    message: str
+    worst: Address | None = None
+    """The policy that caused most of it."""
+    waivers: tuple["UsedWaiver", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedWaiver:
+    """A waiver that a limit's verdict rests on."""
+
+    name: str
+    policy: Address
+    limit: str
+    value: float
+    expires_ms: int
+    declared_at: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """A file that the plan was made from, and the sha256 (hex) of its bytes."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the manifests came from. `commit` None: not a git checkout. `dirty`: it had uncommitted changes."""
+
+    commit: str | None = None
+    dirty: bool = False
+    manifests: tuple[ManifestFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyNote:
+    """What a renderer shows about a policy besides its decisions."""
+
+    policy: Address
+    owner: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Decisions sorted by address. `incomplete`: sentences saying what could not be read; empty: everything was.
+
+    `targets`: addresses that the plan was narrowed to; empty: all.
+    """
+
+    cluster: str
+    cluster_id: str
+    observed_at_ms: int
+    expires_at_ms: int
+    decisions: tuple[Decision, ...]
+    limits: tuple[LimitVerdict, ...] = ()
+    source: Source = field(default_factory=Source)
+    targets: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    notes: tuple[PolicyNote, ...] = ()
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Everything there is to apply, in address order. The only place that decides what that is."""
+        return tuple(d for d in self.decisions if isinstance(d, DeleteRecords | DeleteGroup | ElectLeader))
+
+    @property
+    def refused(self) -> tuple[LimitVerdict, ...]:
+        """The limits that refuse this plan; empty: none."""
+        return tuple(verdict for verdict in self.limits if not verdict.passed)
+
+
+def in_order(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """Sorted by address. Raises ValueError where two decisions share one address: each subject is decided once."""
+    by_address: dict[Address, Decision] = {}
+    for decision in decisions:
+        if decision.address in by_address:
+            raise ValueError(f"two decisions for {decision.address}")
+        by_address[decision.address] = decision
+    # a key of plain values: comparing a million Address objects takes many times as long
+    return tuple(by_address[a] for a in sorted(by_address, key=lambda a: (a.kind, a.policy, a.name, a.partition)))
+
+
+def counts(decisions: Iterable[Decision]) -> Mapping[str, int]:
+    """How many decisions of each sort: delete_records, delete_group, elect_leader, satisfied, waiting, skipped, blocked."""
+    names: dict[type, str] = {
+        DeleteRecords: "delete_records",
+        DeleteGroup: "delete_group",
+        ElectLeader: "elect_leader",
+        Satisfied: "satisfied",
+        Waiting: "waiting",
+        Skipped: "skipped",
+        Blocked: "blocked",
+    }
+    tally = dict.fromkeys(names.values(), 0)
+    for decision in decisions:
+        tally[names[type(decision)]] += 1
+    return tally

@@ -1,0 +1,73 @@
+"""How names and sentences are spelled for people: harmless on a terminal and in a CI log, and unambiguous, whoever chose them.
+
+One escape language for all: a backslash and what follows (`\\n`, `\\u202e`, `\\\\`). It can be undone exactly, so two different names
+never look alike. Escaped: control, format and bidirectional characters, everything invisible or blank, letters of right-to-left
+scripts (they reorder the numbers beside them), combining marks and other text that has a second spelling (é as one or two
+characters), and what a CI runner reads as a command (`::`, `##[`). Not escaped: look-alikes among visible letters (a and а).
+"""
+
+import hashlib
+import re
+import unicodedata
+from functools import lru_cache
+
+NAME_MAX = 100
+"""Escaped characters of a group id that are shown in full; a topic's name has at most 249 and is always whole."""
+
+_HEAD = 40
+_AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
+_PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me", "Mc"})
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+_JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
+
+
+@lru_cache(maxsize=4096)
+def _character(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    if " " <= char <= "~":
+        return char
+    code = ord(char)
+    hidden = (
+        unicodedata.category(char) in _HIDDEN_CATEGORIES
+        or unicodedata.bidirectional(char) in _RIGHT_TO_LEFT
+        or char in _BLANK
+        or any(low <= code <= high for low, high in _JAMO)
+        or unicodedata.normalize("NFC", char) != char
+    )
+    return spelled(char) if hidden else char
+
+
+def spelled(char: str) -> str:
+    """One character as its escape."""
+    code = ord(char)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def harmless(sentence: str) -> str:
+    """A sentence on one line. Its backslashes stay as they are: a name inside it is spelled by `quoted` already."""
+    if not _AT_ONCE.search(sentence):
+        return sentence
+    return _PAIRED.sub(lambda found: spelled(found[0]), "".join(map(_character, sentence)))
+
+
+def escaped(name: str) -> str:
+    """A whole name, its backslashes doubled: reading the escapes gives it back exactly."""
+    return harmless(name.replace("\\", "\\\\"))
+
+
+def shortened(value: str, text: str, limit: int) -> str:
+    """`text`, the spelling of `value`, or where it is too long its beginning with length and hash. Still unambiguous."""
+    if len(text) <= limit:
+        return text
+    # 128 bits: two ids of one rendering would take 2^64 trials. No name's escapes hold a backslash before an ellipsis.
+    told = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{escaped(value[:_HEAD])}\\… {len(value)} characters, sha256 {told}"
+
+
+def quoted(name: str) -> str:
+    """A group id, in quotes that it cannot leave; an absurdly long one shortened."""
+    return '"' + shortened(name, escaped(name), NAME_MAX).replace('"', '\\"') + '"'

@@ -1,0 +1,75 @@
+"""Selectors: how manifests name topics and groups. Exact names, globs and `regex:…`; which names a pattern meets.
+
+Whether a selected subject qualifies is policy and decided in kinds/.
+"""
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+_GLOB = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Selector:
+    """One selector as written. `regex:` must match the whole name: a forgotten `$` then selects less, never more.
+
+    Raises ValueError for an empty selector and for a regular expression that does not compile.
+    """
+
+    text: str
+    _pattern: re.Pattern[str] | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not self.text or self.text == "regex:":
+            raise ValueError("empty selector")
+        pattern = None
+        if self.text.startswith("regex:"):
+            try:
+                pattern = re.compile(self.text.removeprefix("regex:"))
+            except (re.error, RecursionError, OverflowError) as broken:
+                raise ValueError(f"not a regular expression: {broken}") from broken
+        elif _GLOB.intersection(self.text):
+            pattern = re.compile(fnmatch.translate(self.text))
+        object.__setattr__(self, "_pattern", pattern)
+
+    @classmethod
+    def literal(cls, name: str) -> "Selector":
+        """A selector that means exactly this name, also where the name reads like a pattern: group ids are arbitrary text."""
+        plain = not name.startswith("regex:") and not _GLOB.intersection(name)
+        return cls(name if plain else f"regex:{re.escape(name)}")
+
+    @property
+    def is_pattern(self) -> bool:
+        """True for globs and regular expressions, False for an exact name."""
+        return self._pattern is not None
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole of `name` is meant."""
+        return self.text == name if self._pattern is None else self._pattern.fullmatch(name) is not None
+
+
+def select(
+    names: Iterable[str],
+    selectors: Iterable[Selector],
+    *,
+    excluding: Iterable[Selector] = (),
+    patterns_skip_underscore: bool = False,
+) -> dict[str, bool]:
+    """The selected of `names`, sorted, each with whether an *exact* selector named it.
+
+    With `patterns_skip_underscore` no pattern selects a name that starts with `_`: system topics look ordinary to a client.
+    An exact name wins over a pattern; `excluding` wins over both.
+    """
+    selectors = tuple(selectors)
+    exact = {s.text for s in selectors if not s.is_pattern}
+    patterns = tuple(s for s in selectors if s.is_pattern)
+    excluded = tuple(excluding)
+    chosen: dict[str, bool] = {}
+    for name in sorted(set(names)):
+        by_name = name in exact
+        by_pattern = not (patterns_skip_underscore and name.startswith("_")) and any(p.matches(name) for p in patterns)
+        if (by_name or by_pattern) and not any(e.matches(name) for e in excluded):
+            chosen[name] = by_name
+    return chosen

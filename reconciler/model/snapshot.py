@@ -1,0 +1,143 @@
+"""All facts of one scan. A fact is a value or Unread(reason): a missing value is never zero, an error never an empty list.
+
+Filled by scan/, read by plan/; computes no floor and decides nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from reconciler.model.names import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A fact that could not be read, or that nobody asked for; `reason` is a sentence fragment without a full stop."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"an unread fact has no truth value ({self.reason}): test with isinstance(fact, Unread)")
+
+
+NOT_ASKED = Unread("not asked")
+
+
+class GroupType(StrEnum):
+    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: known to exist, type not told."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+    CONNECT = "connect"
+    HIDDEN = "hidden"
+
+
+class GroupState(StrEnum):
+    """States of the broker's group coordinator, as ListGroups names them, upper case."""
+
+    EMPTY = "EMPTY"
+    STABLE = "STABLE"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    ASSIGNING = "ASSIGNING"
+    RECONCILING = "RECONCILING"
+    NOT_READY = "NOT_READY"
+    DEAD = "DEAD"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A group with a position on a partition.
+
+    `committed` is the next offset it will read. `implied`: it has commits on the topic but none here, so it counts as standing
+    at the log start. `topic_id` is the incarnation that the commit was made for, from the commit log: None where the broker wrote
+    none (value versions before v4), Unread where the log was not read.
+    """
+
+    group: str
+    committed: int
+    implied: bool = False
+    topic_id: str | Unread | None = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """One asked partition. `leader` None: leaderless right now. Offsets are absolute; `stable_end` is the read-committed end.
+
+    `offsets_at[instant_ms]`: first offset at or after the instant; None: no such record, and the stable end of this same scan (read
+    before the question was asked) is what the answer means. `stable_end` may lie below `log_start` (a purge went past an open
+    transaction). `last_purge_ms` None: never purged, by a journal that could be read.
+    """
+
+    partition: TopicPartition
+    topic_id: str | Unread
+    leader: int | Unread | None
+    replicas: tuple[int, ...] | Unread
+    in_sync: tuple[int, ...] | Unread
+    log_start: int | Unread = NOT_ASKED
+    stable_end: int | Unread = NOT_ASKED
+    high_watermark: int | Unread = NOT_ASKED
+    offsets_at: Mapping[int, int | Unread | None] = field(default_factory=dict)
+    readers: tuple[Reader, ...] | Unread = NOT_ASKED
+    """Sorted by group. Every group below `readers_below`, and every named group wherever it stands."""
+    readers_below: int | Unread = NOT_ASKED
+    last_purge_ms: int | Unread | None = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """One listed topic. All of the cluster's topics are here, asked or not."""
+
+    name: str
+    topic_id: str | Unread
+    internal: bool
+    partitions: int | Unread
+    cleanup_policy: frozenset[str] | Unread = NOT_ASKED
+    """`delete`, `compact` or both."""
+    records: int | Unread = NOT_ASKED
+    """High watermark minus log start, summed over all partitions: an upper bound for compacted topics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """One group that the cluster may hold. `listed`: ListGroups of the current protocol named it.
+
+    `last_activity_ms`: newest of all commit timestamps and record timestamps of any record that the commit log holds for it.
+    `newest_record`: (partition, offset) of that newest record in `__consumer_offsets`. `fingerprint`: sha256 hex over its sorted
+    (topic, partition, committed).
+    """
+
+    group: str
+    listed: bool
+    type: GroupType | Unread
+    state: GroupState | Unread
+    commits: int | Unread = NOT_ASKED
+    """Number of committed offsets."""
+    commit_topics: int | Unread = NOT_ASKED
+    fingerprint: str | Unread = NOT_ASKED
+    last_activity_ms: int | Unread = NOT_ASKED
+    newest_record: tuple[int, int] | Unread = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """All facts of one scan, and what makes its listings incomplete (None: provably complete).
+
+    `topics` and `groups` hold every name the cluster told; `groups` also holds ids that only the commit log or the old list call
+    know (`listed=False`). `partitions` holds those that some TopicNeed selected. `readers_incomplete`: some group's commits could
+    not be read, so nobody knows whom a purge would hurt.
+    """
+
+    cluster_id: str
+    observed_at_ms: int
+    brokers: tuple[int, ...]
+    topics: Mapping[str, TopicFacts]
+    groups: Mapping[str, GroupFacts]
+    partitions: Mapping[TopicPartition, PartitionFacts]
+    topics_incomplete: Unread | None = None
+    groups_incomplete: Unread | None = None
+    readers_incomplete: Unread | None = NOT_ASKED
+    cluster_records: int | Unread = NOT_ASKED

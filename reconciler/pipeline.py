@@ -1,0 +1,319 @@
+"""The verbs wired together: load → scan → plan → recheck → apply. Reads like the picture in ARCHITECTURE.md; decides nothing itself."""
+
+import getpass
+import json
+import os
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.apply import results
+from reconciler.apply.applier import apply as send
+from reconciler.apply.journal import FileJournal
+from reconciler.errors import JournalUnavailable, Refused, WrongCluster
+from reconciler.kafka import connect
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.journal import TopicJournal
+from reconciler.kinds import Cluster
+from reconciler.load import files, schema, secrets
+from reconciler.load.manifest_set import ClusterManifests, ManifestSet
+from reconciler.model.action import Mode
+from reconciler.model.entry import Author, Entry
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Plan, Source
+from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.plan import document, limits, planner, recheck
+from reconciler.plan.within import within
+from reconciler.scan import scan
+from reconciler.scan.session import Engine
+
+Progress = Callable[[str], None]
+DEFAULT_EXPIRY_MS = 24 * 3_600_000
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How to run a verb: the engine, the deadline of each broker call, where progress goes and what time it is."""
+
+    engine: Engine
+    timeout_s: float
+    progress: Progress
+    clock: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What became of a plan. `outcomes` in the order in which they ended; `refused`: messages of limits that refuse it now."""
+
+    run_id: str
+    plan: Plan
+    outcomes: tuple[Outcome, ...]
+    refused: tuple[str, ...]
+    interrupted: bool
+    exit_code: int
+    started_at_ms: int
+    finished_at_ms: int
+
+    @property
+    def header(self) -> results.Header:
+        """What results.json says about the run as a whole."""
+        return results.Header(
+            run_id=self.run_id,
+            plan_digest=document.digest(self.plan),
+            cluster=self.plan.cluster,
+            cluster_id=self.plan.cluster_id,
+            started_at_ms=self.started_at_ms,
+            finished_at_ms=self.finished_at_ms,
+            interrupted=self.interrupted,
+            exit_code=self.exit_code,
+            tool_version=__version__,
+            refused=self.refused,
+        )
+
+
+def wall_clock_ms() -> int:
+    """Epoch milliseconds. Read once per verb and passed on as `observed_at`."""
+    return time.time_ns() // 1_000_000
+
+
+def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:
+    """Manifests from files and folders. Raises ManifestsInvalid with every diagnostic of the run."""
+    return files.load(paths, now_ms=now_ms, cluster=cluster)
+
+
+def connection(cluster: Cluster, run: Run) -> Connection:
+    """A connection whose brokers are the cluster that the manifest names. Raises ClusterUnreachable and WrongCluster."""
+    resolved = secrets.resolve(cluster)
+    made = Connection(bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s)
+    run.progress(f"connecting to {cluster.metadata.name}")
+    found = connect.cluster_id(made)
+    if found != cluster.spec.cluster_id:
+        raise WrongCluster(
+            f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at {made.bootstrap_servers} are "
+            f"{found}: nothing was done; correct bootstrapServers or clusterId in {cluster.declared_at}"
+        )
+    return made
+
+
+def journal(cluster: Cluster, made: Connection | None, *, commit: str | None = None) -> FileJournal | TopicJournal:
+    """The journal that the Cluster manifest names: a topic, or a file under the folder where the command runs."""
+    author = Author(who=whoami(), commit=commit)
+    if made and (topic := cluster.spec.journal.topic):
+        return TopicJournal(made, topic, author=author)
+    return FileJournal(Path(".reconciler") / f"{cluster.metadata.name}.jsonl", author=author)
+
+
+def _last_purges(kept: FileJournal | TopicJournal) -> Mapping[TopicPartition, int] | Unread:
+    try:
+        return kept.last_purges()
+    except JournalUnavailable as unreadable:
+        return Unread(str(unreadable))
+
+
+def plan(
+    manifests: ClusterManifests,
+    run: Run,
+    *,
+    modes: Collection[Mode] = planner.ALL_MODES,
+    targets: Sequence[str] = (),
+    reviewed: Plan | None = None,
+    expires_after_ms: int = DEFAULT_EXPIRY_MS,
+) -> Plan:
+    """Scan and plan. Reads only. `modes` narrows to policies of these (converge), `reviewed` to what that plan also holds."""
+    observed_at_ms = run.clock()
+    needs = planner.needs((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
+    made = connection(manifests.cluster, run)
+    wants_purges = any(need.last_purge for need in needs.topics)
+    purges = _last_purges(journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
+    snapshot = scan.scan(
+        needs,
+        made,
+        observed_at_ms=observed_at_ms,
+        last_purges=purges,
+        engine=run.engine,
+        progress=run.progress,
+        timeout_s=run.timeout_s,
+    )
+    run.progress("planning")
+    planned = planner.plan(
+        cluster=manifests.cluster,
+        policies=manifests.policies,
+        waivers=manifests.waivers,
+        snapshot=snapshot,
+        source=source(manifests),
+        expires_after_ms=expires_after_ms,
+        targets=targets,
+        modes=modes,
+    )
+    if reviewed is None:
+        return planned
+    return limits.judged(within(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
+
+
+def source(manifests: ClusterManifests) -> Source:
+    """The manifests' files and, inside a git checkout, its commit."""
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    paths = [file.path for file in manifests.files]
+    commit = git("rev-parse", "HEAD")
+    dirty = bool(commit and git("status", "--porcelain", "--", *paths))
+    return Source(commit=commit, dirty=dirty, manifests=manifests.files)
+
+
+def apply(
+    planned: Plan,
+    manifests: ClusterManifests,
+    run: Run,
+    *,
+    dry_run: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+    on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
+) -> Applied:
+    """Recheck every action against a fresh scan, then send what is left. Nothing larger than the plan can come of it."""
+    started_at_ms = run.clock()
+    run_id = uuid.uuid4().hex[:12]
+    if planned.cluster_id != manifests.cluster.spec.cluster_id:
+        raise WrongCluster(
+            f"the plan is for cluster id {planned.cluster_id}, Cluster/{manifests.cluster.metadata.name} is "
+            f"{manifests.cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
+        )
+    made = connection(manifests.cluster, run)
+    kept = journal(manifests.cluster, made, commit=planned.source.commit)
+    checked = _recheck(planned, manifests, run, made, kept)
+    refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
+
+    def ended() -> Iterator[Outcome]:
+        yield from checked.outcomes
+        if refused or dry_run:
+            why = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
+            for action in checked.remaining:
+                yield Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=why)
+            return
+        with closing(KafkaGateway(made, timeout_s=run.timeout_s)) as gateway:
+            yield from send(
+                checked.remaining,
+                gateway=gateway,
+                journal=kept,
+                run_id=run_id,
+                plan_digest=document.digest(planned),
+                clock=run.clock,
+                sleep=time.sleep,
+                stop=stop,
+                progress=run.progress,
+            )
+
+    outcomes = []
+    for outcome in ended():
+        on_outcome(outcome)
+        outcomes.append(outcome)
+    code = results.exit_code(outcomes)
+    if refused:
+        code = Refused.exit_code
+    elif dry_run:
+        code = 0
+    elif stop() and not any(results.may_have_written(outcome) for outcome in outcomes):
+        code = EXIT_INTERRUPTED
+    return Applied(
+        run_id=run_id,
+        plan=planned,
+        outcomes=tuple(outcomes),
+        refused=refused,
+        interrupted=stop(),
+        exit_code=code,
+        started_at_ms=started_at_ms,
+        finished_at_ms=run.clock(),
+    )
+
+
+def _recheck(
+    planned: Plan, manifests: ClusterManifests, run: Run, made: Connection, kept: FileJournal | TopicJournal
+) -> recheck.Recheck:
+    run.progress("rechecking every action")
+    now_ms = run.clock()
+    needs = recheck.needs(planned)
+    snapshot: ClusterSnapshot = scan.scan(
+        needs,
+        made,
+        observed_at_ms=now_ms,
+        last_purges=_last_purges(kept) if any(need.last_purge for need in needs.topics) else Unread("not asked"),
+        engine=run.engine,
+        progress=run.progress,
+        timeout_s=run.timeout_s,
+    )
+    return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
+
+
+def converge(
+    manifests: ClusterManifests, run: Run, *, stop: Callable[[], bool], on_plan: Callable[[Plan], None]
+) -> Applied:
+    """Plan, limits and apply in one, for policies in `mode: continuous` only: the review approved the rule, limits bound the run."""
+    started_at_ms = run.clock()
+    planned = plan(manifests, run, modes=(Mode.CONTINUOUS,))
+    on_plan(planned)
+    if planned.actions and not planned.refused:
+        return apply(planned, manifests, run, stop=stop)
+    refused = tuple(verdict.message for verdict in planned.refused)
+    return Applied(
+        run_id="",
+        plan=planned,
+        outcomes=(),
+        refused=refused,
+        interrupted=False,
+        exit_code=Refused.exit_code if refused else 0,
+        started_at_ms=started_at_ms,
+        finished_at_ms=run.clock(),
+    )
+
+
+def whoami() -> str:
+    """Who runs this, for the journal: the CI's actor or the user at the host."""
+    actor = os.environ.get("GITHUB_ACTOR")
+    return actor or f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def journal_entries(manifests: ClusterManifests, run: Run, *, address: str | None = None) -> Iterator[Entry]:
+    """What the journal holds, oldest first; `address`: only this address, or those below it."""
+    made = connection(manifests.cluster, run) if manifests.cluster.spec.journal.topic else None
+    kept = journal(manifests.cluster, made)
+
+    def wanted(found: Address) -> bool:
+        return address is None or str(found) == address or str(found).startswith(f"{address}/")
+
+    return kept.entries(wanted)
+
+
+def export(manifests: ClusterManifests, run: Run, out: Path) -> Sequence[Path]:
+    """The scan alone, as Parquet files under `out`."""
+    observed_at_ms = run.clock()
+    needs = planner.needs(manifests.policies, observed_at_ms)
+    made = connection(manifests.cluster, run)
+    return scan.export(
+        needs,
+        made,
+        observed_at_ms=observed_at_ms,
+        engine=run.engine,
+        progress=run.progress,
+        timeout_s=run.timeout_s,
+        out=out,
+    )
+
+
+def schemas() -> Mapping[str, str]:
+    """File name and text of each JSON Schema under schemas/."""
+    others = {"plan.json": document.schema(), "results.json": results.schema()}
+    return {**schema.schemas(), **{name: json.dumps(value, indent=2) + "\n" for name, value in others.items()}}

@@ -1,0 +1,32 @@
+"""Drift: what a plan says about a cluster that should already be as desired, told briefly and the same way twice.
+
+Here: which decisions are drift, since when, and the report's two files (JSON for the next run and for people, Prometheus text for
+alerts). Not here: how a report reads, which is render's, and what is drift at all, which each kind decides with its actions.
+"""
+
+from reconciler.plan.drift.file import FORMAT_VERSION, dumps, parse, read
+from reconciler.plan.drift.metrics import write_metrics
+from reconciler.plan.drift.report import (
+    DriftReport,
+    PolicyTally,
+    Sort,
+    Subject,
+    exit_code,
+    out_of_sight,
+    report,
+)
+
+__all__ = [
+    "FORMAT_VERSION",
+    "DriftReport",
+    "PolicyTally",
+    "Sort",
+    "Subject",
+    "dumps",
+    "exit_code",
+    "out_of_sight",
+    "parse",
+    "read",
+    "report",
+    "write_metrics",
+]

@@ -1,0 +1,218 @@
+"""From a plan to what drifts, per subject and since when. Pure; the plan's own `observed_at` is the only clock.
+
+Waiting and skipped are never drift, nor is a moving floor within its `driftAfter`. What could not be read is neither drift nor in
+sync: it is unread, and keeps the memory of what it was when it was last seen.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
+
+EXIT_IN_SYNC = 0
+EXIT_UNSEEN = 1
+EXIT_DRIFT = 2
+
+UNREAD_CODE = "B103"
+
+
+class Sort(StrEnum):
+    """What is wrong with a subject. Also the `sort` label of the metrics."""
+
+    RECORDS = "records"
+    GROUP = "group"
+    LEADER = "leader"
+    BLOCKED = "blocked"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One subject that drifts or could not be read.
+
+    `code`: of a blocked or unread one. `detail` is the plan's reason and may move with every run; nothing stable rests on it.
+    `since_ms`: when it was first reported so, without a break. `drift_since_ms`, of an unread subject only: since when it drifted
+    when it was last seen; None: it did not, or nobody knows.
+    """
+
+    address: Address
+    sort: Sort
+    code: str | None
+    detail: str
+    next_step: str
+    since_ms: int
+    drift_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTally:
+    """One policy's decisions, counted. `pending`: actions that are not drift (yet)."""
+
+    policy: Address
+    drift: int = 0
+    unread: int = 0
+    pending: int = 0
+    waiting: int = 0
+    skipped: int = 0
+    satisfied: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftReport:
+    """One cluster's drift. `subjects` drift, `unread` could not be told; both sorted by address.
+
+    `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
+    """
+
+    cluster: str
+    cluster_id: str
+    observed_at_ms: int
+    subjects: tuple[Subject, ...] = ()
+    unread: tuple[Subject, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    tallies: tuple[PolicyTally, ...] = ()
+
+    @property
+    def unseen(self) -> bool:
+        """Whether something that the policies need could not be read."""
+        return bool(self.unread or self.incomplete)
+
+    @property
+    def in_sync(self) -> bool:
+        """Nothing drifts and everything was seen."""
+        return not self.subjects and not self.unseen
+
+
+def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
+    """What drifts in `plan`; `since` is carried over from the previous report of the same cluster id, if one is there."""
+    before = next((old for old in previous if old.cluster_id == plan.cluster_id), None)
+    drifted = {old.address: old.since_ms for old in before.subjects} if before else {}
+    unseen = {old.address: old for old in before.unread} if before else {}
+    now_ms = plan.observed_at_ms
+    subjects: list[Subject] = []
+    unread: list[Subject] = []
+    counts: dict[Address, dict[str, int]] = {}
+    for decision in plan.decisions:
+        policy = counts.setdefault(decision.address.policy_address, {})
+        address = decision.address
+        match decision:
+            case DeleteRecords() | DeleteGroup() | ElectLeader() if not decision.drift:
+                state = "pending"
+            case DeleteRecords() | DeleteGroup() | ElectLeader():
+                state = "drift"
+                found = _of_action(decision, since_ms=_drift_since(address, drifted, unseen, now_ms))
+                subjects.append(found)
+            case Blocked() if decision.unread:
+                state = "unread"
+                known = unseen.get(address)
+                unread.append(
+                    _of_blocked(
+                        decision,
+                        since_ms=min(known.since_ms, now_ms) if known else now_ms,
+                        drift_since_ms=known.drift_since_ms if known else drifted.get(address),
+                    )
+                )
+            case Blocked():
+                state = "drift"
+                subjects.append(_of_blocked(decision, since_ms=_drift_since(address, drifted, unseen, now_ms)))
+            case Satisfied():
+                state = "satisfied"
+            case Waiting():
+                state = "waiting"
+            case Skipped():
+                state = "skipped"
+            case _:
+                assert_never(decision)
+        policy[state] = policy.get(state, 0) + 1
+    return DriftReport(
+        cluster=plan.cluster,
+        cluster_id=plan.cluster_id,
+        observed_at_ms=now_ms,
+        subjects=tuple(subjects),
+        unread=tuple(unread),
+        incomplete=plan.incomplete,
+        refused=tuple(verdict.id for verdict in plan.refused),
+        tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
+    )
+
+
+def out_of_sight(
+    cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
+) -> DriftReport:
+    """The report of a cluster that could not be planned at all: nothing is known, and what drifted before is not forgotten."""
+    before = next((old for old in previous if old.cluster_id == cluster_id), None)
+    drifted = before.subjects if before else ()
+    unseen = [*(before.unread if before else ())]
+    for subject in drifted:
+        unseen.append(
+            Subject(
+                address=subject.address,
+                sort=Sort.UNREAD,
+                code=UNREAD_CODE,
+                detail=why,
+                next_step="see why the cluster could not be read",
+                since_ms=observed_at_ms,
+                drift_since_ms=subject.since_ms,
+            )
+        )
+    return DriftReport(
+        cluster=cluster,
+        cluster_id=cluster_id,
+        observed_at_ms=observed_at_ms,
+        unread=tuple(sorted(unseen, key=lambda subject: subject.address)),
+        incomplete=(why,),
+    )
+
+
+def exit_code(reports: Sequence[DriftReport]) -> int:
+    """2 where anything drifts, else 1 where too little could be seen to tell, else 0."""
+    if any(each.subjects for each in reports):
+        return EXIT_DRIFT
+    return EXIT_UNSEEN if any(each.unseen for each in reports) else EXIT_IN_SYNC
+
+
+def _drift_since(address: Address, drifted: dict[Address, int], unseen: dict[Address, Subject], now_ms: int) -> int:
+    # A broker that is away for one run must not make an old drift look new.
+    known = drifted.get(address)
+    if known is None and address in unseen:
+        known = unseen[address].drift_since_ms
+    return now_ms if known is None else min(known, now_ms)
+
+
+def _of_action(action: Action, *, since_ms: int) -> Subject:
+    match action:
+        case DeleteRecords():
+            sort = Sort.RECORDS
+        case DeleteGroup():
+            sort = Sort.GROUP
+        case ElectLeader():
+            sort = Sort.LEADER
+        case _:
+            assert_never(action)
+    match action.mode:
+        case Mode.CONTINUOUS:
+            next_step = "converge should have done this: see its last run"
+        case Mode.MERGE:
+            next_step = "apply a reviewed plan"
+        case _:
+            assert_never(action.mode)
+    return Subject(
+        address=action.address, sort=sort, code=None, detail=action.reason, next_step=next_step, since_ms=since_ms
+    )
+
+
+def _of_blocked(blocked: Blocked, *, since_ms: int, drift_since_ms: int | None = None) -> Subject:
+    return Subject(
+        address=blocked.address,
+        sort=Sort.UNREAD if blocked.unread else Sort.BLOCKED,
+        code=blocked.code,
+        detail=blocked.reason,
+        next_step=blocked.next_step,
+        since_ms=since_ms,
+        drift_since_ms=drift_since_ms,
+    )

@@ -1,0 +1,49 @@
+"""What loses nothing whatever a policy says: the Cluster's `protect`, the journal's topic, and Kafka's own topics.
+
+Asked when planning and again, with the manifests of that moment, when a plan is applied.
+"""
+
+from dataclasses import dataclass
+
+from reconciler.kinds import Cluster
+from reconciler.kinds.objection import Objection, shown
+from reconciler.model.selector import Selector
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """The protections of one Cluster manifest."""
+
+    cluster: Cluster
+    topics: tuple[Selector, ...]
+    groups: tuple[Selector, ...]
+    journal: str | None
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Protection":
+        protect = cluster.spec.protect
+        return cls(cluster, protect.topics or (), protect.groups or (), cluster.spec.journal.topic)
+
+    def of_records(self, topic: str) -> Objection | None:
+        """Why `topic` may lose no records; None: nothing protects it."""
+        if topic == self.journal:
+            return Objection(
+                code="B201",
+                reason=f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`",
+                next_step="take it out of topics; its own retention rules it",
+            )
+        return self._named(f"topic {topic}", topic, self.topics)
+
+    def of_group(self, group: str) -> Objection | None:
+        """Why `group` may not be removed; None: nothing protects it."""
+        return self._named(f"group {shown(group)}", group, self.groups)
+
+    def _named(self, what: str, name: str, selectors: tuple[Selector, ...]) -> Objection | None:
+        found = next((selector for selector in selectors if selector.matches(name)), None)
+        if found is None:
+            return None
+        return Objection(
+            code="B106",
+            reason=f"{what} is protected by {self.cluster.address} ({self.cluster.declared_at}): {found.text}",
+            next_step="take it out of the policy, or out of protect in a reviewed change of its own",
+        )

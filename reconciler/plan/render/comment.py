@@ -1,0 +1,221 @@
+"""A plan as Markdown for a pull request comment, a job summary or an issue, to be read on a phone: lists, no tables.
+
+The first line is a hidden marker, so that a workflow finds and edits its comment in place. What cannot be undone comes first.
+Where the text would pass its limit it is cut at a line, says so, and the marker says so, too.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from reconciler.model.action import DeleteGroup, DeleteRecords, Election, ElectLeader, irreversible
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Plan, Skipped, Waiting
+from reconciler.plan.document.digest import digest
+from reconciler.plan.document.header import Summary
+from reconciler.plan.render import folds, phrases, safe
+from reconciler.plan.render.budget import Budget
+from reconciler.plan.render.folds import Aside, Elections, Entry, Purges
+
+LIMIT_CHARS = 60_000
+"""GitHub refuses comments above 65,536 characters."""
+OPEN_ENTRIES = 25
+"""Entries of one policy, or of one sort of aside, that are shown without a tap."""
+
+
+def markdown(plan: Plan, *, limit_chars: int = LIMIT_CHARS) -> str:
+    """The comment. Raises ValueError for a limit below what marker, headline and digest take (4,000)."""
+    if limit_chars < 4_000:
+        raise ValueError(f"limit_chars is {limit_chars}, and a comment takes at least 4000")
+    found = folds.summary(plan.decisions)
+    told = digest(plan)
+    head = [f"### {_headline(plan, found)}", "", f"**Plan:** {folds.totals(found)}", ""]
+    foot = ["", _footer(plan, told)]
+    budget = Budget(limit_chars - sum(len(row) + 1 for row in (*head, *foot)) - 800)
+    body = budget.take(_body(plan))
+    if budget.cut:
+        body += [
+            "",
+            "**Cut here: this is not the whole plan.** Read the rest in the plan file or with `reconciler show`.",
+        ]
+    return "\n".join([_marker(plan, told, cut=budget.cut), *head, *body, *foot]) + "\n"
+
+
+def _marker(plan: Plan, told: str, *, cut: bool) -> str:
+    commit = plan.source.commit or ""
+    fields = (("cluster", plan.cluster), ("digest", told), ("commit", commit), ("truncated", "yes" if cut else "no"))
+    return f"<!-- reconciler-plan {' '.join(f'{name}={safe.comment_value(value)}' for name, value in fields)} -->"
+
+
+def _headline(plan: Plan, found: Summary) -> str:
+    name = safe.markdown_code(safe.bare(plan.cluster))
+    if plan.refused:
+        return f"{name}: refused by {phrases.count(len(plan.refused), 'limit')}"
+    if not plan.actions:
+        return f"{name}: no changes"
+    moves = found.delete_records + found.delete_group + found.elect_leader - found.irreversible
+    parts = [f"{found.irreversible:,} irreversible"] if found.irreversible else []
+    parts += [phrases.count(moves, "election")] if moves else []
+    return f"{name}: {', '.join(parts)}"
+
+
+def _body(plan: Plan) -> Iterator[str]:
+    for verdict in plan.refused:
+        yield f"- **Refused**: {safe.markdown_prose(verdict.message)}"
+    for sentence in plan.incomplete:
+        yield f"- **Incomplete**: {safe.markdown_prose(sentence)}"
+    for target in plan.targets:
+        yield f"- Only {safe.markdown_code(safe.bare(target))}"
+    yield ""
+    lost = [action for action in plan.actions if irreversible(action)]
+    if lost:
+        yield "#### Irreversible"
+        yield from _policies(plan, folds.policies(lost, full=False))
+    moves = [action for action in plan.actions if not irreversible(action)]
+    if moves:
+        yield "#### Elections"
+        yield from _policies(plan, folds.policies(moves, full=False))
+    yield from _asides(plan)
+    used = folds.waivers(plan)
+    if used:
+        yield "#### Waivers used"
+        yield ""
+    for waiver in used:
+        yield (
+            f"- {safe.markdown_code(safe.bare(waiver.name))}: {safe.markdown_prose(waiver.limit)} up to {waiver.value:g} for "
+            f"{safe.markdown_code(safe.policy(waiver.policy))}, expires {phrases.at(waiver.expires_ms)}, "
+            f"{phrases.until(waiver.expires_ms, now_ms=plan.observed_at_ms)}"
+        )
+
+
+def _policies(plan: Plan, found: Iterable[tuple[Address, Iterator[Entry]]]) -> Iterator[str]:
+    notes = folds.note_of(plan)
+    for policy, entries in found:
+        listed = list(entries)
+        yield ""
+        place = safe.markdown_code(safe.place(folds.declared_at(listed[0])))
+        yield f"**{safe.markdown_code(safe.policy(policy))}** in {place}"
+        note = notes.get(policy)
+        if note and (note.owner or note.reason):
+            yield ""
+            told = (("Owner", note.owner), ("Reason", note.reason))
+            yield ". ".join(f"{name}: {safe.markdown_prose(part)}" for name, part in told if part)
+        yield ""
+        yield from _with_details((row for entry in listed[:OPEN_ENTRIES] for row in _entry(entry)), None)
+        if len(listed) > OPEN_ENTRIES:
+            rest = listed[OPEN_ENTRIES:]
+            yield from _with_details((row for entry in rest for row in _entry(entry)), f"{len(rest):,} more")
+    yield ""
+
+
+def _with_details(rows: Iterable[str], title: str | None) -> Iterator[str]:
+    """The rows; behind a tap where they have a title. The blank lines keep Markdown alive inside HTML."""
+    if title is None:
+        yield from rows
+        return
+    yield ""
+    yield f"<details><summary>{title}</summary>"
+    yield ""
+    yield from rows
+    yield ""
+    yield "</details>"
+    yield ""
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    match entry:
+        case DeleteRecords():
+            yield (
+                f"- {safe.markdown_code(safe.subject(entry.address))}: at most **{phrases.count(entry.records_max, 'record')}** "
+                f"({phrases.percent(entry.partition_percent)}), log start {entry.seen.log_start} → {entry.before_offset}"
+            )
+            yield f"  - because {safe.markdown_prose(entry.reason)}"
+            for group, records in entry.skips:
+                yield f"  - {safe.markdown_code(safe.quoted(group))} **would skip at most {phrases.count(records, 'record')}**"
+        case DeleteGroup():
+            yield (
+                f"- {safe.markdown_code(safe.quoted(entry.group))}: **{phrases.count(entry.seen.commits, 'committed offset')}** "
+                f"on {phrases.count(entry.seen.commit_topics, 'topic')}"
+            )
+            yield f"  - because {safe.markdown_prose(entry.reason)}"
+        case ElectLeader():
+            unclean = entry.election is Election.UNCLEAN
+            loss = "**loss unbounded**, " if unclean else ""
+            yield f"- {safe.markdown_code(safe.subject(entry.address))}: {loss}leader {folds.move(entry).replace('->', '→')}"
+            if unclean:
+                yield f"  - because {safe.markdown_prose(entry.reason)}"
+        case Purges():
+            share = 100.0 * entry.records_max / entry.held if entry.held else 0.0
+            largest = entry.largest
+            yield (
+                f"- {safe.markdown_code(safe.bare(entry.topic))}, {len(entry.actions):,} partitions: at most "
+                f"**{phrases.count(entry.records_max, 'record')}** ({phrases.percent(share)})"
+            )
+            yield (
+                f"  - most of it on {safe.markdown_code(safe.subject(largest.address))}: {largest.seen.log_start} → "
+                f"{largest.before_offset}, because {safe.markdown_prose(largest.reason)}"
+            )
+            for group, records, partitions in entry.skips[:10]:
+                yield (
+                    f"  - {safe.markdown_code(safe.quoted(group))} **would skip at most {phrases.count(records, 'record')}** on "
+                    f"{phrases.count(partitions, 'partition')}"
+                )
+            if len(entry.skips) > 10:
+                yield f"  - and **{len(entry.skips) - 10:,} more groups would skip records**"
+        case Elections():
+            moves = ", ".join(f"{how.replace('->', '→')} ({number:,})" for how, number in entry.moves[:4])
+            yield f"- {safe.markdown_code(safe.bare(entry.topic))}, {len(entry.actions):,} partitions: leader {moves}"
+        case _:
+            assert_never(entry)
+
+
+def _asides(plan: Plan) -> Iterator[str]:
+    for unread in (False, True):
+        found = [d for d in plan.decisions if isinstance(d, Blocked) and d.unread is unread]
+        if found:
+            yield f"#### {len(found):,} {'unread, so blocked' if unread else 'blocked'}"
+            yield ""
+            yield from _folded(map(_blocked, folds.asides(found, full=False)))
+            yield ""
+    waiting = [d for d in plan.decisions if isinstance(d, Waiting)]
+    if waiting:
+        rows = (_waiting(aside, plan.observed_at_ms) for aside in folds.asides(waiting, full=False))
+        yield from _with_details(rows, f"{len(waiting):,} waiting")
+    skipped = [d for d in plan.decisions if isinstance(d, Skipped)]
+    if skipped:
+        rows = (
+            f"- {safe.markdown_code(aside.where)}: {safe.markdown_prose(aside.first.reason)}"
+            for aside in folds.asides(skipped, full=False)
+        )
+        yield from _with_details(rows, f"{len(skipped):,} skipped")
+
+
+def _folded(rows: Iterable[str]) -> Iterator[str]:
+    listed = list(rows)
+    yield from listed[:OPEN_ENTRIES]
+    if len(listed) > OPEN_ENTRIES:
+        yield from _with_details(listed[OPEN_ENTRIES:], f"{len(listed) - OPEN_ENTRIES:,} more")
+
+
+def _blocked(aside: Aside) -> str:
+    assert isinstance(aside.first, Blocked)
+    like = f", such as {safe.markdown_code(safe.subject(aside.first.address))}" if aside.number > 1 else ""
+    return (
+        f"- {safe.markdown_code(aside.where)}{like}: {phrases.sentence(safe.markdown_prose(aside.first.reason))} "
+        f"Next: {safe.markdown_prose(aside.first.next_step)} ({safe.markdown_code(safe.bare(aside.first.code))})"
+    )
+
+
+def _waiting(aside: Aside, now_ms: int) -> str:
+    until = folds.waits_until(aside, now_ms=now_ms)
+    like = f", such as {safe.markdown_code(safe.subject(aside.first.address))}" if aside.number > 1 and until else ""
+    when = f" **{until}**" if until else ""
+    return f"- {safe.markdown_code(aside.where)}{when}{like}: {safe.markdown_prose(aside.first.reason)}"
+
+
+def _footer(plan: Plan, told: str) -> str:
+    commit = f", commit {safe.markdown_code(safe.bare(plan.source.commit[:12]))}" if plan.source.commit else ""
+    dirty = " with uncommitted changes" if plan.source.commit and plan.source.dirty else ""
+    return (
+        f"<sub>Digest `{told}`, scanned {phrases.at(plan.observed_at_ms)}, expires {phrases.at(plan.expires_at_ms)}, "
+        f"cluster id {safe.markdown_code(safe.bare(plan.cluster_id))}{commit}{dirty}</sub>"
+    )

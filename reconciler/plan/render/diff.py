@@ -1,0 +1,169 @@
+"""What differs between two plans, for people and programs: new, gone, larger, smaller, changed; the comparison is within.py's."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+
+from rich.text import Text
+
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.plan import Plan
+from reconciler.plan.document import rows
+from reconciler.plan.document.checks import instant
+from reconciler.plan.document.digest import digest
+from reconciler.plan.render import folds, phrases, safe
+from reconciler.plan.render.budget import Budget
+from reconciler.plan.render.comment import LIMIT_CHARS
+from reconciler.plan.render.folds import FOLD_ABOVE
+from reconciler.plan.render.wrap import line, wrapped
+from reconciler.plan.within import Change, Comparison, Entry
+
+_SIGN = {Change.NEW: "+", Change.GONE: "-", Change.LARGER: ">", Change.SMALLER: "<", Change.CHANGED: "~"}
+_STYLE = {Change.NEW: "bold red", Change.LARGER: "bold red", Change.CHANGED: "yellow"}
+
+
+def diff_text(comparison: Comparison, *, width: int | None = None) -> Iterator[Text]:
+    """One line per difference, more than 20 partitions of one topic folded; totals last."""
+    yield from wrapped(f"Old  {_plan(comparison.old)}", width=width, style="dim")
+    yield from wrapped(f"New  {_plan(comparison.new)}", width=width, style="dim")
+    if sentence := _other_cluster(comparison):
+        yield from wrapped(sentence, width=width, style="bold red")
+    yield line("")
+    for change, where, what, details in _rows(comparison):
+        yield from wrapped(f"  {_SIGN[change]} {where}   {change}: {what}", width=width, style=_STYLE.get(change, ""))
+        for detail in details:
+            yield from wrapped(f"      {safe.prose(detail)}", width=width)
+    if comparison.entries:
+        yield line("")
+    yield from wrapped(_totals(comparison), width=width, style="bold")
+
+
+def diff_markdown(comparison: Comparison, *, limit_chars: int = LIMIT_CHARS) -> str:
+    """The same for a pull request."""
+    head = [f"### {_totals(comparison)}", ""]
+    head += [
+        f"- Old: {safe.markdown_code(_plan(comparison.old))}",
+        f"- New: {safe.markdown_code(_plan(comparison.new))}",
+    ]
+    if sentence := _other_cluster(comparison):
+        head.append(f"- **{safe.markdown_prose(sentence)}**")
+    budget = Budget(limit_chars - sum(len(row) + 1 for row in head) - 200)
+    body = budget.take(_markdown_rows(comparison))
+    if budget.cut:
+        body += ["", "**Cut here: this is not the whole comparison.** Read the rest with `reconciler plan diff`."]
+    return "\n".join([*head, "", *body]) + "\n"
+
+
+def diff_json(comparison: Comparison) -> str:
+    """Entries as objects, one per line: address, change, both actions as the plan file has them, and what changed inside."""
+    entries = [
+        json.dumps(
+            {
+                "address": str(entry.address),
+                "change": entry.change.value,
+                "details": entry.details,
+                "old": None if entry.old is None else rows.action_row(entry.old),
+                "new": None if entry.new is None else rows.action_row(entry.new),
+            }
+        )
+        for entry in comparison.entries
+    ]
+    head = {
+        "format_version": "1.0",
+        "kind": "PlanDiff",
+        "old": _identity(comparison.old),
+        "new": _identity(comparison.new),
+        "summary": {change.value: count for change, count in _tally(comparison).items()},
+    }
+    opening = "".join(f'"{name}": {json.dumps(value)},\n' for name, value in head.items())
+    listed = ",\n".join(entries)
+    text = f'{{\n{opening}"entries": [{f"{chr(10)}{listed}{chr(10)}" if entries else ""}]\n}}\n'
+    return text.replace("\x7f", "\\u007f")
+
+
+def _identity(plan: Plan) -> dict[str, str | None]:
+    return {
+        "cluster_id": plan.cluster_id,
+        "observed_at": instant(plan.observed_at_ms),
+        "commit": plan.source.commit,
+        "plan_digest": digest(plan),
+    }
+
+
+def _plan(plan: Plan) -> str:
+    commit = f", commit {safe.bare(plan.source.commit[:7])}" if plan.source.commit else ""
+    return f"{safe.bare(plan.cluster)}, scanned {phrases.at(plan.observed_at_ms)}{commit}, {digest(plan)}"
+
+
+def _other_cluster(comparison: Comparison) -> str:
+    old, new = comparison.old.cluster_id, comparison.new.cluster_id
+    return (
+        ""
+        if old == new
+        else f"These are two clusters, {safe.bare(old)} and {safe.bare(new)}: nothing of the one bounds the other."
+    )
+
+
+def _tally(comparison: Comparison) -> dict[Change, int]:
+    found = Counter(entry.change for entry in comparison.entries)
+    return {change: found[change] for change in Change}
+
+
+def _totals(comparison: Comparison) -> str:
+    parts = [f"{count:,} {change}" for change, count in _tally(comparison).items() if count]
+    return f"Differences: {', '.join(parts)}." if parts else "No differences in what would be done."
+
+
+def _rows(comparison: Comparison) -> Iterator[tuple[Change, str, str, tuple[str, ...]]]:
+    """(change, where, what, details); entries come in address order, so those of one topic stand together."""
+    for _topic, of_topic in groupby(comparison.entries, key=lambda e: (e.address.policy_address, e.address.name)):
+        listed = list(of_topic)
+        for change, same in ((change, [e for e in listed if e.change is change]) for change in Change):
+            if len(same) <= FOLD_ABOVE:
+                yield from ((change, safe.whole(e.address), _what(e), _details(e)) for e in same)
+                continue
+            first = same[0]
+            where = f"{safe.policy(first.address)}/{safe.bare(first.address.name)}"
+            yield change, where, f"{phrases.count(len(same), 'partition')}{_records(same)}", ()
+
+
+def _markdown_rows(comparison: Comparison) -> Iterator[str]:
+    for change, where, what, details in _rows(comparison):
+        yield f"- **{change}** {safe.markdown_code(where)}: {safe.markdown_prose(what.replace('->', '→'))}"
+        yield from (f"  - {safe.markdown_prose(detail)}" for detail in details)
+
+
+def _details(entry: Entry) -> tuple[str, ...]:
+    return entry.details if entry.change is Change.CHANGED else ()
+
+
+def _records(entries: list[Entry]) -> str:
+    def most(action: Action | None) -> int:
+        return action.records_max if isinstance(action, DeleteRecords) else 0
+
+    old, new = sum(most(entry.old) for entry in entries), sum(most(entry.new) for entry in entries)
+    return f", at most {old:,} -> {phrases.count(new, 'record')}" if old or new else ""
+
+
+def _what(entry: Entry) -> str:
+    if entry.change in (Change.LARGER, Change.SMALLER) and entry.old and entry.new:
+        old, new = entry.old, entry.new
+        if isinstance(old, DeleteRecords) and isinstance(new, DeleteRecords):
+            by = abs(new.before_offset - old.before_offset)
+            return f"first offset kept {old.before_offset} -> {new.before_offset}, {phrases.count(by, 'record')}"
+    action = entry.old if entry.new is None else entry.new
+    assert action is not None
+    return told(action)
+
+
+def told(action: Action) -> str:
+    """An action in one line, without its subject."""
+    match action:
+        case DeleteRecords():
+            most = phrases.count(action.records_max, "record")
+            return f"log start {action.seen.log_start} -> {action.before_offset}, at most {most}"
+        case DeleteGroup():
+            return f"group removal, {phrases.count(action.seen.commits, 'committed offset')}"
+        case ElectLeader():
+            return f"{action.election} election, leader {folds.move(action)}"

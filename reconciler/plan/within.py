@@ -1,0 +1,193 @@
+"""A plan held against another one: the intersection with a reviewed plan, and what differs between two.
+
+A reviewed plan only bounds. It is never executed, so its age does not matter and nothing in it can make a result larger. Limits are
+judged anew by the caller (limits.judged), since less is done than they counted.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from deepdiff import DeepDiff
+from deepdiff.helper import NotPresent
+
+from reconciler.kinds.objection import Objection, shown
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.names import Address
+from reconciler.model.plan import Decision, Plan
+from reconciler.plan.document.digest import bound
+
+
+def within(plan: Plan, reviewed: Plan) -> Plan:
+    """`plan` without what `reviewed` does not hold: lower targets, and Blocked (B108) where nothing is left that was reviewed."""
+    known = {action.address: action for action in reviewed.actions} if plan.cluster_id == reviewed.cluster_id else {}
+    return replace(
+        plan, decisions=tuple(_bounded(decision, known.get(decision.address)) for decision in plan.decisions)
+    )
+
+
+def _bounded(decision: Decision, reviewed: Action | None) -> Decision:
+    bounded: Action | Objection
+    match decision:
+        case DeleteRecords():
+            bounded = _purge(decision, reviewed)
+        case DeleteGroup():
+            bounded = _removal(decision, reviewed)
+        case ElectLeader():
+            bounded = _election(decision, reviewed)
+        case _:
+            return decision
+    return bounded.blocked(decision.address, decision.declared_at) if isinstance(bounded, Objection) else bounded
+
+
+def _purge(action: DeleteRecords, reviewed: Action | None) -> DeleteRecords | Objection:
+    if not isinstance(reviewed, DeleteRecords) or reviewed.partition != action.partition:
+        return _beyond("new: the reviewed plan removes nothing of it")
+    if reviewed.seen.topic_id != action.seen.topic_id:
+        return _beyond(
+            f"the reviewed plan is about topic id {reviewed.seen.topic_id}, the topic is {action.seen.topic_id} by now"
+        )
+    if replace(action.guard, accepted=()) != replace(reviewed.guard, accepted=()):
+        return _beyond("the guard for its readers is not the one that was reviewed")
+    before_offset = min(action.before_offset, reviewed.before_offset)
+    if before_offset <= action.seen.log_start:
+        return _beyond(
+            f"larger: reviewed up to {reviewed.before_offset}, which is gone; {action.before_offset} was not reviewed"
+        )
+    if action.seen.log_start < reviewed.seen.log_start:
+        return _beyond(
+            f"larger: the log starts at {action.seen.log_start}, it was {reviewed.seen.log_start} in the reviewed plan"
+        )
+    standing = {reader.group: reader.committed for reader in reviewed.guard.accepted}
+    accepted = tuple(reader for reader in action.guard.accepted if reader.committed < before_offset)
+    for reader in accepted:
+        if reader.group not in standing or reader.committed < standing[reader.group]:
+            return _beyond(
+                f"larger: nobody reviewed that group {shown(reader.group)} skips records from {reader.committed}"
+            )
+    reason = action.reason
+    if before_offset < action.before_offset:
+        reason += f"; reviewed up to {before_offset} only"
+    return replace(action, before_offset=before_offset, reason=reason, guard=replace(action.guard, accepted=accepted))
+
+
+def _removal(action: DeleteGroup, reviewed: Action | None) -> DeleteGroup | Objection:
+    if not isinstance(reviewed, DeleteGroup) or reviewed.group != action.group:
+        return _beyond("new: the reviewed plan does not remove it")
+    if reviewed.seen.type is not action.seen.type or reviewed.seen.fingerprint != action.seen.fingerprint:
+        return _beyond("the group has other commits than the reviewed plan saw")
+    return action
+
+
+def _election(action: ElectLeader, reviewed: Action | None) -> ElectLeader | Objection:
+    if not isinstance(reviewed, ElectLeader) or reviewed.partition != action.partition:
+        return _beyond("new: the reviewed plan does not elect its leader")
+    if (reviewed.election, reviewed.leader_wanted) != (action.election, action.leader_wanted):
+        return _beyond(f"the reviewed election is {reviewed.election}, this one is {action.election}")
+    if (reviewed.seen.topic_id, reviewed.seen.replicas) != (action.seen.topic_id, action.seen.replicas):
+        return _beyond("the replicas are not those of the reviewed plan")
+    return action
+
+
+def _beyond(why: str) -> Objection:
+    return Objection(
+        code="B108",
+        reason=f"beyond review: {why}",
+        next_step="it comes with the next reviewed plan",
+    )
+
+
+class Change(StrEnum):
+    """What became of an action between two plans. LARGER and SMALLER: only the target of a purge moved, up or down."""
+
+    NEW = "new"
+    GONE = "gone"
+    LARGER = "larger"
+    SMALLER = "smaller"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One address at which two plans differ in what they do or in what recheck would test."""
+
+    address: Address
+    change: Change
+    old: Action | None
+    new: Action | None
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What changed inside the action, one line per value: `seen.topic_id: a → b`. Worked out on demand."""
+        if self.old is None or self.new is None:
+            return ()
+        return tuple(_differences(self.old, self.new))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two plans, and the entries in address order; equal actions are left out, and so are facts that only tell the time of day."""
+
+    old: Plan
+    new: Plan
+    entries: tuple[Entry, ...]
+
+
+def compare(old: Plan, new: Plan) -> Comparison:
+    """What `new` does otherwise than `old`."""
+    return Comparison(old, new, tuple(merged(old.actions, new.actions)))
+
+
+def merged(old: Iterable[Action], new: Iterable[Action]) -> Iterator[Entry]:
+    """The differences between two lists of actions in address order, as they stream by: one pass, nothing kept."""
+    left, right = iter(old), iter(new)
+    before, after = next(left, None), next(right, None)
+    while before is not None or after is not None:
+        if after is None or (before is not None and before.address < after.address):
+            assert before is not None
+            yield Entry(before.address, Change.GONE, before, None)
+            before = next(left, None)
+        elif before is None or after.address < before.address:
+            yield Entry(after.address, Change.NEW, None, after)
+            after = next(right, None)
+        else:
+            if (change := _change(before, after)) is not None:
+                yield Entry(before.address, change, before, after)
+            before, after = next(left, None), next(right, None)
+
+
+def _change(old: Action, new: Action) -> Change | None:
+    if bound(old) == bound(new):
+        return None
+    match old, new:
+        case DeleteRecords(), DeleteRecords() if bound(replace(old, before_offset=new.before_offset)) == bound(new):
+            return Change.LARGER if new.before_offset > old.before_offset else Change.SMALLER
+        case _:
+            return Change.CHANGED
+
+
+def _differences(old: Action, new: Action) -> Iterator[str]:
+    found = DeepDiff(_by_group(bound(old)), _by_group(bound(new)), view="tree")
+    changes = {
+        tuple(map(str, change.path(output_format="list"))): change for level in found.values() for change in level
+    }
+    for path, change in sorted(changes.items()):
+        yield f"{'.'.join(path)}: {_value(change.t1)} → {_value(change.t2)}"
+
+
+def _by_group(values: dict[str, Any]) -> dict[str, Any]:
+    """Accepted readers by name: one that appears must not make all after it look changed."""
+    equal = values["equal"]
+    if "accepted" not in equal.get("guard", {}):
+        return values
+    accepted = {reader["group"]: reader["committed"] for reader in equal["guard"]["accepted"]}
+    return {**values, "equal": {**equal, "guard": {**equal["guard"], "accepted": accepted}}}
+
+
+def _value(value: object) -> str:
+    match value:
+        case None | NotPresent():
+            return "none"
+        case _:
+            return str(value)

@@ -1,0 +1,148 @@
+"""What a sandbox's brokers are told: their properties, their logging and their JVM's flags. Text only, nothing is run.
+
+Up to three nodes are controllers as well, so that the controller can move; further ones are brokers only.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.sandbox.security import LISTENER
+
+CONTROLLERS = 3
+
+# Starting is most of what a sandbox does: the quick compiler alone and the simplest collector halve it.
+JVM_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Ports on 127.0.0.1; `controller_port` is None for a node that is a broker only, `secure_port` without a second listener."""
+
+    id: int
+    port: int
+    controller_port: int | None
+    secure_port: int | None = None
+
+
+def render_properties(
+    node: NodeAddress,
+    nodes: Sequence[NodeAddress],
+    data: Path,
+    *,
+    overrides: Mapping[str, str],
+    secure_protocol: str = "SASL_PLAINTEXT",
+) -> str:
+    """server.properties of one node; `overrides` come last and win. `secure_protocol`: of the second listener, if any."""
+    replicas = min(3, len(nodes))
+    properties = {
+        "node.id": str(node.id),
+        "process.roles": "broker" if node.controller_port is None else "broker,controller",
+        "controller.quorum.voters": ",".join(
+            f"{each.id}@127.0.0.1:{each.controller_port}" for each in nodes if each.controller_port is not None
+        ),
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LISTENER}:{secure_protocol}",
+        "listeners": ",".join([*_client_listeners(node), *_controller_listeners(node)]),
+        "advertised.listeners": ",".join(_client_listeners(node)),
+        "log.dirs": str(data),
+        # Disorder made on purpose stays until the reconciler mends it: leaders, old records, offsets.
+        "auto.leader.rebalance.enable": "false",
+        "log.retention.ms": "-1",
+        "log.retention.check.interval.ms": "1000",
+        "log.initial.task.delay.ms": "1000",
+        "delete.topic.enable": "true",
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": "1",
+        "offsets.topic.replication.factor": str(replicas),
+        "offsets.topic.num.partitions": "10",
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        # A laptop's worth of threads and buffers.
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "background.threads": "4",
+        "log.cleaner.dedupe.buffer.size": "16777216",
+        "controlled.shutdown.enable": "true",
+    }
+    properties.update(overrides)
+    return "".join(f"{key}={value}\n" for key, value in properties.items())
+
+
+def render_log4j2() -> str:
+    """log4j2.properties: everything from INFO on to standard output, which goes to the broker's file with the JVM's own words."""
+    return "\n".join(
+        (
+            "appender.console.type=Console",
+            "appender.console.name=console",
+            "appender.console.layout.type=PatternLayout",
+            "appender.console.layout.pattern=[%d] %p %m (%c)%n",
+            "rootLogger.level=INFO",
+            "rootLogger.appenderRefs=console",
+            "rootLogger.appenderRef.console.ref=console",
+            # One line per partition and step: thousands at the first start of a large topic.
+            "logger.state.name=state.change.logger",
+            "logger.state.level=WARN",
+            "",
+        )
+    )
+
+
+def render_log4j() -> str:
+    """log4j.properties, the same for Kafka before 4.0."""
+    return "\n".join(
+        (
+            "log4j.rootLogger=INFO, console",
+            "log4j.appender.console=org.apache.log4j.ConsoleAppender",
+            "log4j.appender.console.layout=org.apache.log4j.PatternLayout",
+            "log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n",
+            "log4j.logger.state.change.logger=WARN",
+            "",
+        )
+    )
+
+
+def broker_command(java: Path, jars: Path, folder: Path, properties: Path, *, heap_mib: int) -> tuple[str, ...]:
+    """argv of one broker; `folder` holds the logging files."""
+    return (
+        str(java),
+        f"-Xms{min(heap_mib, 256)}m",
+        f"-Xmx{heap_mib}m",
+        *JVM_FLAGS,
+        *logging_flags(folder),
+        "-cp",
+        f"{jars}/*",
+        "kafka.Kafka",
+        str(properties),
+    )
+
+
+def logging_flags(folder: Path) -> tuple[str, ...]:
+    """Flags for both generations of log4j; each ignores the other's."""
+    return (
+        f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
+        f"-Dlog4j.configuration={(folder / 'log4j.properties').as_uri()}",
+    )
+
+
+def _client_listeners(node: NodeAddress) -> tuple[str, ...]:
+    plain = f"PLAINTEXT://127.0.0.1:{node.port}"
+    return (plain,) if node.secure_port is None else (plain, f"{LISTENER}://127.0.0.1:{node.secure_port}")
+
+
+def _controller_listeners(node: NodeAddress) -> tuple[str, ...]:
+    return () if node.controller_port is None else (f"CONTROLLER://127.0.0.1:{node.controller_port}",)

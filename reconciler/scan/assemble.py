@@ -1,0 +1,333 @@
+"""Rows and listings become the snapshot. Decided here: what makes a fact unread, and when listings and readers are complete.
+
+Every number comes with its error or is `Unread`; a row that should be there and is not is unread, too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.facts import GROUP, PARTITION, TOPIC
+from reconciler.kafka.group_listing import GroupListing, ListedGroup
+from reconciler.kafka.listing import ListedPartition, TopicListing, some_of
+from reconciler.model.names import TopicPartition
+from reconciler.model.needs import Needs
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    GroupFacts,
+    GroupType,
+    PartitionFacts,
+    Reader,
+    TopicFacts,
+    Unread,
+)
+from reconciler.scan.wishes import Wish, selected_groups
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLog:
+    """How the reading of the commit log went. `partitions` 0: the topic provably does not exist, so nobody ever committed.
+
+    `unread`: partitions that were not read to their end. `missing`: why none was read at all.
+    """
+
+    partitions: int = 0
+    unread: Mapping[int, Unread] = field(default_factory=dict)
+    missing: Unread | None = None
+    records: int = 0
+    skipped: int = 0
+    garbled: int = 0
+
+    def of(self, group: str) -> Unread | None:
+        """Why what the log says of this group is not known; None: it is."""
+        if self.missing is not None or not self.partitions:
+            return self.missing
+        return self.unread.get(log_partition(group, self.partitions))
+
+    @property
+    def complete(self) -> bool:
+        return self.missing is None and not self.unread
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one scan by subject."""
+
+    partitions: Mapping[TopicPartition, Row]
+    groups: Mapping[str, Row]
+    topics: Mapping[str, Row]
+    runs: Sequence[Row]
+
+
+def rows_of(table: pa.Table) -> Rows:
+    """The rows of `reduce.reduced` or `reduce.unreduced`, by what they are about."""
+    partitions: dict[TopicPartition, Row] = {}
+    groups: dict[str, Row] = {}
+    topics: dict[str, Row] = {}
+    runs: list[Row] = []
+    for batch in table.to_batches(max_chunksize=50_000):
+        for row in batch.to_pylist():
+            subject = row["subject"]
+            if subject == PARTITION:
+                partitions[TopicPartition(row["name"], row["number"])] = row
+            elif subject == GROUP:
+                groups[row["name"]] = row
+            elif subject == TOPIC:
+                topics[row["name"]] = row
+            else:
+                runs.append(row)
+    return Rows(partitions, groups, topics, runs)
+
+
+def commit_log(runs: Iterable[Row], *, partitions: int, asked: bool, missing: Unread | None) -> CommitLog:
+    """What the log's own rows say about how it was read. A partition without a row was not read."""
+    if not asked:
+        return CommitLog(missing=NOT_ASKED)
+    if missing is not None or partitions == 0:
+        return CommitLog(missing=missing)
+    of_log = {row["number"]: row for row in runs if row["name"] == "commit_log"}
+    unread = {
+        number: Unread(f"__consumer_offsets[{number}] was not read to its end: {of_log[number]['error']}")
+        if number in of_log
+        else Unread(f"__consumer_offsets[{number}] was not read: it has no leader")
+        for number in range(partitions)
+        if number not in of_log or of_log[number]["error"] is not None
+    }
+    return CommitLog(
+        partitions=partitions,
+        unread=unread,
+        records=sum(row["records"] or 0 for row in of_log.values()),
+        skipped=sum(row["skipped"] or 0 for row in of_log.values()),
+        garbled=sum(row["garbled"] or 0 for row in of_log.values()),
+    )
+
+
+def partition_facts(
+    wishes: Iterable[Wish],
+    rows: Rows,
+    log: CommitLog,
+    last_purges: Mapping[TopicPartition, int] | Unread,
+) -> Iterator[PartitionFacts]:
+    """Facts of every wished partition."""
+    for wish in wishes:
+        for listed in wish.partitions:
+            partition = TopicPartition(wish.topic.name, listed.number)
+            purge: int | Unread | None = NOT_ASKED
+            if wish.last_purge:
+                purge = last_purges if isinstance(last_purges, Unread) else last_purges.get(partition)
+            yield _partition(partition, wish, listed, rows.partitions.get(partition), log, purge)
+
+
+def _partition(
+    partition: TopicPartition,
+    wish: Wish,
+    listed: ListedPartition,
+    row: Row | None,
+    log: CommitLog,
+    purge: int | Unread | None,
+) -> PartitionFacts:
+    known = PartitionFacts(
+        partition=partition,
+        topic_id=wish.topic.topic_id,
+        leader=listed.leader,
+        replicas=listed.replicas,
+        in_sync=listed.in_sync,
+        last_purge_ms=purge,
+    )
+    if not wish.full:
+        return known
+    unread = _why_unread(listed, row)
+    row = row or {}
+    log_start = _value(row, "log_start", unread)
+    stable_end = _value(row, "stable_end", unread)
+    at: Sequence[int | None] = row.get("offsets_at") or [None] * len(wish.instants)
+    offsets_at: dict[int, int | Unread | None] = {}
+    for instant, offset in zip(wish.instants, at, strict=True):
+        # -1 means: no record at or after the instant, up to the stable end that was read before the question.
+        offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
+    readers: tuple[Reader, ...] | Unread = NOT_ASKED
+    if wish.readers or wish.named:
+        readers = _readers(wish, row, log_start, log)
+    return replace(
+        known,
+        log_start=log_start,
+        stable_end=stable_end,
+        high_watermark=_value(row, "high_watermark", unread),
+        offsets_at=offsets_at,
+        readers=readers,
+        readers_below=stable_end if wish.readers else NOT_ASKED,
+    )
+
+
+def _why_unread(listed: ListedPartition, row: Row | None) -> Unread:
+    if isinstance(listed.leader, Unread):
+        return listed.leader
+    if listed.leader is None:
+        return Unread("the partition has no leader")
+    if row is None:
+        return Unread("the scan brought no answer for the partition")
+    return Unread(row["error"] or "not read")
+
+
+def _value(row: Row, column: str, unread: Unread) -> int | Unread:
+    found = row.get(column)
+    return unread if found is None else int(found)
+
+
+def _readers(wish: Wish, row: Row, log_start: int | Unread, log: CommitLog) -> tuple[Reader, ...] | Unread:
+    origins: dict[str, list[Row]] = {}
+    for origin in row.get("origins") or ():
+        origins.setdefault(origin["group"], []).append(origin)
+    readers = []
+    for found in row.get("readers") or ():
+        group, committed = found["group"], found["committed"]
+        if not wish.readers and group not in wish.named:
+            continue
+        if committed is None:
+            if isinstance(log_start, Unread):
+                return Unread(f"where {group!r} would start reading is unknown, {log_start.reason}")
+            readers.append(Reader(group, log_start, implied=True))
+        elif group in wish.named:
+            readers.append(Reader(group, committed, topic_id=_origin(group, committed, origins.get(group, ()), log)))
+        else:
+            readers.append(Reader(group, committed))
+    return tuple(sorted(readers, key=lambda reader: reader.group))
+
+
+def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) -> str | Unread | None:
+    unread = log.of(group)
+    if unread is not None:
+        return unread
+    ids = {origin["id"] for origin in origins}
+    if len(ids) > 1:
+        # The log still holds commits for an earlier topic of this name: only the one that is in force counts.
+        ids = {origin["id"] for origin in origins if origin["committed"] == committed}
+    if len(ids) == 1:
+        found: str | None = ids.pop()
+        return found
+    return Unread(f"which topic id {group!r} committed for: the commit log does not say")
+
+
+def group_facts(needs: Needs, listing: GroupListing, rows: Rows, log: CommitLog) -> Iterator[GroupFacts]:
+    """All listed groups, and ids that only the old list call or the commit log know."""
+    names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
+    needed = selected_groups(needs.groups, names)
+    with_activity = selected_groups([need for need in needs.groups if need.activity], names)
+    for name in sorted(names):
+        listed = listing.groups.get(name)
+        row = rows.groups.get(name, {})
+        seems = row.get("seems") if row.get("live") else None
+        kind = listed.type if listed is not None else GroupType.HIDDEN
+        if (listed is None or not listed.listed) and seems is not None:
+            kind = GroupType(seems)
+        facts = GroupFacts(
+            group=name,
+            listed=listed is not None and listed.listed,
+            type=kind,
+            state=listed.state if listed is not None else Unread("state: only the commit log knows this group"),
+        )
+        yield _with_commits(facts, listed, row, log, activity=name in with_activity) if name in needed else facts
+
+
+def _with_commits(
+    facts: GroupFacts, listed: ListedGroup | None, row: Row, log: CommitLog, *, activity: bool
+) -> GroupFacts:
+    unread = Unread(row.get("error") or "the scan brought no answer for the group's commits")
+    if listed is None or not listed.listed:
+        unread = Unread("commits of a group that no list call names cannot be read")
+    last: int | Unread = NOT_ASKED
+    newest: tuple[int, int] | Unread = NOT_ASKED
+    if activity:
+        last, newest = _activity(row, log.of(facts.group))
+    return replace(
+        facts,
+        commits=_value(row, "commits", unread),
+        commit_topics=_value(row, "commit_topics", unread),
+        fingerprint=row.get("fingerprint") or unread,
+        last_activity_ms=last,
+        newest_record=newest,
+    )
+
+
+def _activity(row: Row, unread: Unread | None) -> tuple[int | Unread, tuple[int, int] | Unread]:
+    """Newest activity and newest record. Silence is not idleness: a group of which the log holds nothing is unread, too."""
+    if unread is not None:
+        return unread, unread
+    if row.get("log_offset") is None:
+        nothing = Unread("the commit log holds no record of the group")
+        return nothing, nothing
+    last = row["last_activity_ms"]
+    return (
+        Unread("no record of the group in the commit log carries a time") if last is None else last,
+        (row["log_partition"], row["log_offset"]),
+    )
+
+
+def readers_incomplete(
+    needs: Needs, asked: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
+) -> Unread | None:
+    """Why nobody knows whom a purge would hurt; None: every group's position is known."""
+    if not needs.readers:
+        return NOT_ASKED
+    if listing.incomplete is not None:
+        return listing.incomplete
+    if listing.hidden_unread is not None and not log.complete:
+        return listing.hidden_unread
+    if log.partitions == 0 and log.missing is None:
+        return Unread(f"commits of {some_of(sorted(asked))}: the commit log is not there yet") if asked else None
+    failed = [
+        # A listed group that was read and that nobody needs has no row here.
+        f"{name!r} ({rows.groups[name]['error']})"
+        for name in sorted(asked)
+        if name in rows.groups and rows.groups[name]["error"] is not None
+    ]
+    return Unread(f"commits of {len(failed)} group(s) could not be read: {some_of(failed)}") if failed else None
+
+
+def topic_facts(
+    listing: TopicListing,
+    policies: Mapping[str, frozenset[str] | Unread],
+    rows: Rows,
+    counted: frozenset[str],
+) -> Iterator[TopicFacts]:
+    """All listed topics."""
+    for name, topic in sorted(listing.topics.items()):
+        yield TopicFacts(
+            name=name,
+            topic_id=topic.topic_id,
+            internal=topic.internal,
+            partitions=topic.partitions if isinstance(topic.partitions, Unread) else len(topic.partitions),
+            cleanup_policy=policies.get(name, NOT_ASKED),
+            records=_records(name, topic.partitions, rows.topics.get(name)) if name in counted else NOT_ASKED,
+        )
+
+
+def _records(name: str, partitions: Sequence[ListedPartition] | Unread, row: Row | None) -> int | Unread:
+    if isinstance(partitions, Unread):
+        return partitions
+    leaderless = sum(not isinstance(p.leader, int) for p in partitions)
+    unread = leaderless + (row["unread"] or 0 if row is not None else 0)
+    if unread:
+        return Unread(f"records of {name}: {unread} of {len(partitions)} partitions could not be read")
+    if row is None:
+        return Unread(f"records of {name}: the scan brought no answer") if partitions else 0
+    return int(row["records"])
+
+
+def cluster_records(needs: Needs, topics: Iterable[TopicFacts]) -> int | Unread:
+    """Records of all topics but the broker's own; unread as soon as one topic's are."""
+    if not needs.cluster_records:
+        return NOT_ASKED
+    total = 0
+    for topic in topics:
+        if topic.internal:
+            continue
+        if isinstance(topic.records, Unread):
+            return topic.records
+        total += topic.records
+    return total

@@ -1,0 +1,137 @@
+"""The JVM of a local driver: started silently, in a session of its own, and ended with us.
+
+Decided here: how the process is launched and when it is given up. pyspark launches one, too, but its words reach the terminal,
+Ctrl-C reaches it in the middle of an answer, and a JVM that dies at start is waited for until the end of time.
+"""
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import ScanFailed
+
+_STOP_LIMIT_S = 10.0
+_LOG = "spark.log"
+_FOLDER = "kafka-reconciler-spark-"
+
+
+@dataclass(slots=True)
+class Jvm:
+    """A running JVM, and the folder that holds its log and the files that it serves to executors."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    _kept: bool = False
+
+    def keep_log(self) -> Path:
+        """The log, which then outlives the JVM because an error message points to it."""
+        self._kept = True
+        return self.folder / _LOG
+
+    def end(self) -> None:
+        """Close its standard input, which ends it; kill it where that is not enough."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            self.process.wait(_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if not self._kept:
+            _remove(self.folder)
+
+
+def _remove(folder: Path) -> None:
+    """Only what `start` made: an empty path once meant the working directory, and all of it went."""
+    made = folder.is_absolute() and folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_FOLDER)
+    if not made:
+        raise ValueError(f"{str(folder)!r} is no folder of a JVM of this program: not removed")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def of(gateway: Any) -> Jvm | None:
+    """The JVM behind a gateway that `start` returned; None for any other."""
+    found = getattr(gateway, "proc", None)
+    return found if isinstance(found, Jvm) else None
+
+
+def start(conf: Any, abandoned: threading.Event, *, limit_s: float) -> Any:
+    """pyspark's gateway into a new JVM. `conf`: a SparkConf. Raises ScanFailed in one sentence; `abandoned` ends the waiting."""
+    from pyspark.java_gateway import launch_gateway
+
+    _need_java()
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+    answer = folder / "gateway"
+    command = [str(_spark_home() / "bin" / "spark-submit")]
+    for name, value in conf.getAll():
+        command += ["--conf", f"{name}={value}"]
+    environment = os.environ | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer), "SPARK_CONNECT_MODE": "0"}
+    environment.pop("SPARK_REMOTE", None)
+    with (folder / _LOG).open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
+    jvm = Jvm(process, folder)
+    limit = time.monotonic() + limit_s
+    while not answer.is_file():
+        if process.poll() is not None or time.monotonic() > limit:
+            reason = _why_not(jvm)
+            jvm.end()
+            raise ScanFailed(reason)
+        if abandoned.wait(0.02):
+            jvm.end()
+            raise ScanFailed("the scan was given up while Spark was starting")
+    port, secret = _gateway(answer.read_bytes())
+    # pyspark's own way of being told that the JVM is there already.
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    try:
+        gateway = launch_gateway(conf)
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    gateway.proc = jvm
+    return gateway
+
+
+def _gateway(data: bytes) -> tuple[int, str]:
+    """Port and secret, as Spark's PythonGatewayServer writes them: a file that is renamed into place, hence whole."""
+    port, size = struct.unpack_from(">ii", data)
+    return port, data[8 : 8 + size].decode()
+
+
+def _why_not(jvm: Jvm) -> str:
+    log = jvm.keep_log()
+    if "UnsupportedClassVersionError" in log.read_text(errors="replace"):
+        return f"Java 17 or later is needed, and {_java()} is older: install one, or set JAVA_HOME"
+    return f"Spark's JVM did not start; its log is {log}"
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+
+
+def _need_java() -> None:
+    if _java() is None:
+        raise ScanFailed(
+            "Java 17 or later is needed to read offsets and commits, and there is none in JAVA_HOME or on PATH: "
+            "install it (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`), or use --spark-remote"
+        )
+
+
+def _spark_home() -> Path:
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME")
+    return Path(home) if home else Path(pyspark.__file__).parent

@@ -1,0 +1,260 @@
+"""Needs in, ClusterSnapshot out: the steps of a scan in their order. Reads only; computes no floor and decides nothing.
+
+Listings come from the driver while Spark starts; offsets, commits and the commit log are read in tasks and reduced in one query.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from reconciler.kafka import connect, group_listing, listing
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.facts import Chunk, Work, read_chunk
+from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.listing import COMMIT_LOG_TOPIC, TopicListing
+from reconciler.kafka.read import PartitionAsk, read_partitions
+from reconciler.model.names import TopicPartition
+from reconciler.model.needs import Needs
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unread
+from reconciler.scan import assemble, wishes
+from reconciler.scan import export as parquet
+from reconciler.scan.assemble import Rows
+from reconciler.scan.once_more import with_later_ends
+from reconciler.scan.reduce import unreduced
+from reconciler.scan.run import run
+from reconciler.scan.session import Engine, Start, close
+from reconciler.scan.wishes import Wish
+
+__all__ = ["Engine", "close", "export", "scan"]
+
+Progress = Callable[[str], None]
+
+_LOG = logging.getLogger(__name__)
+
+# A commit log is given up when it comes slower than this; the slowest sane reader is ten times as fast.
+_SLOWEST_RECORDS_PER_S = 5_000
+_LOG_START_S = 60.0
+_SOURCES = ("partitions", "commits", "commit_log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """What the driver itself learned, and what follows for the reading."""
+
+    topics: TopicListing
+    groups: GroupListing
+    policies: Mapping[str, frozenset[str] | Unread]
+    wishes: tuple[Wish, ...]
+    counted: frozenset[str]
+    commit_groups: frozenset[str]
+    log_sizes: Mapping[int, int]
+    log_partitions: int
+    log_missing: Unread | None
+
+
+def scan(
+    needs: Needs,
+    connection: Connection,
+    *,
+    observed_at_ms: int,
+    last_purges: Mapping[TopicPartition, int] | Unread,
+    engine: Engine,
+    progress: Callable[[str], None],
+    timeout_s: float,
+) -> ClusterSnapshot:
+    """Everything that `needs` asks, and no more. Facts that could not be read are Unread.
+
+    `timeout_s`: patience with a broker that is silent, in each of the steps. Raises ClusterUnreachable if no broker answers at all,
+    ScanFailed if Spark cannot run. Ctrl-C ends the scan, and with it the session.
+    """
+    connection = replace(connection, timeout_s=min(connection.timeout_s, timeout_s))
+    with _starting(needs, engine) as start:
+        cluster_id = connect.cluster_id(connection)
+        listed = _list(needs, connection, progress)
+        rows = assemble.rows_of(_read(needs, connection, listed, start, progress))
+    snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
+    snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
+    progress(_summary(snapshot, rows))
+    return snapshot
+
+
+def export(
+    needs: Needs,
+    connection: Connection,
+    *,
+    observed_at_ms: int,
+    engine: Engine,
+    progress: Callable[[str], None],
+    timeout_s: float,
+    out: Path,
+) -> tuple[Path, ...]:
+    """The same scan as Parquet files under `out` (see `export`); answers what was written. Raises like `scan`, and OSError."""
+    snapshot = scan(
+        needs,
+        connection,
+        observed_at_ms=observed_at_ms,
+        last_purges=NOT_ASKED,
+        engine=engine,
+        progress=progress,
+        timeout_s=timeout_s,
+    )
+    return parquet.write(snapshot, out)
+
+
+@contextmanager
+def _starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
+    """A session on its way where one is needed. Whoever interrupts the scan does not wait for the session, nor leave a JVM."""
+    start = Start(engine) if needs.spark else None
+    try:
+        yield start
+    except BaseException:
+        if start is not None:
+            start.abandon()
+        raise
+
+
+def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
+    with_groups = bool(needs.groups) or needs.readers
+    progress("listing topics" + (" and groups" if with_groups else ""))
+    # Side by side: with a broker that hangs each takes its whole patience.
+    groups = connect.background(lambda: _list_groups(connection, wanted=with_groups))
+    topics = listing.list_topics(connection)
+    log = connect.background(lambda: _log_sizes(connection, topics, wanted=with_groups))
+    wanted = set(wishes.selected_topics(needs, topics.topics)) | wishes.exact_topics(needs)
+    topics = listing.describe_topics(connection, topics, wanted)
+    with_offsets = replace(needs, topics=tuple(need for need in needs.topics if need.offsets))
+    policies = listing.cleanup_policies(connection, wishes.selected_topics(with_offsets, topics.topics))
+    sizes, partitions, missing = log.result()
+    listed_groups = groups.result()
+    return _Listed(
+        topics=topics,
+        groups=listed_groups,
+        policies=policies,
+        wishes=tuple(wishes.wishes(needs, topics)),
+        counted=wishes.counted_topics(needs, topics),
+        commit_groups=wishes.commit_groups(needs, listed_groups),
+        log_sizes=sizes if needs.commit_log else {},
+        log_partitions=partitions,
+        log_missing=missing,
+    )
+
+
+def _list_groups(connection: Connection, *, wanted: bool) -> GroupListing:
+    return group_listing.list_groups(connection, hidden=True) if wanted else GroupListing({}, NOT_ASKED, NOT_ASKED)
+
+
+def _log_sizes(
+    connection: Connection, topics: TopicListing, *, wanted: bool
+) -> tuple[dict[int, int], int, Unread | None]:
+    """Offsets that each readable partition of the commit log spans, how many partitions it has, and why nothing is known of it."""
+    if not wanted:
+        return {}, 0, NOT_ASKED
+    log = topics.topics.get(COMMIT_LOG_TOPIC)
+    if log is None:
+        # Apart from other topics: a log that may not be described makes the log unread, not the listing of topics incomplete.
+        described = listing.describe_topics(connection, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
+        log = described.topics.get(COMMIT_LOG_TOPIC)
+        if log is None:
+            return {}, 0, described.incomplete
+    if isinstance(log.partitions, Unread):
+        return {}, 0, log.partitions
+    led = [p.number for p in log.partitions if isinstance(p.leader, int)]
+    (offsets,) = read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)])
+    rows = offsets.to_pylist()
+    sizes = {row["partition"]: (row["high_watermark"] or 0) - (row["log_start"] or 0) for row in rows}
+    return sizes, len(log.partitions), None
+
+
+def _chunks(listed: _Listed) -> tuple[Chunk, ...]:
+    # Asking for a coordinator creates the commit log where there is none yet, and there is nothing to read then.
+    nothing = listed.log_partitions == 0 and listed.log_missing is None
+    return wishes.in_reading_order(
+        wishes.log_chunks(listed.log_sizes),
+        wishes.partition_chunks(listed.wishes, listed.counted, listed.topics.topics),
+        wishes.commit_chunks(() if nothing else listed.commit_groups),
+    )
+
+
+def _work(needs: Needs, connection: Connection, listed: _Listed) -> Work:
+    readers: dict[str, list[int]] = {}
+    named: dict[str, frozenset[str]] = {}
+    for wish in listed.wishes:
+        if wish.readers or wish.named:
+            readers.setdefault(wish.topic.name, []).extend(p.number for p in wish.partitions)
+            named[wish.topic.name] = named.get(wish.topic.name, frozenset()) | wish.named
+    return Work(
+        connection=connection,
+        readers={topic: _compact(numbers) for topic, numbers in readers.items()},
+        named=named,
+        groups=needs.groups,
+        until_s=time.time() + connection.timeout_s,
+        log_limit_s=_LOG_START_S + connection.timeout_s + sum(listed.log_sizes.values()) / _SLOWEST_RECORDS_PER_S,
+    )
+
+
+def _compact(numbers: list[int]) -> tuple[int, ...] | range:
+    whole = range(len(numbers))
+    return whole if sorted(numbers) == list(whole) else tuple(numbers)
+
+
+def _read(needs: Needs, connection: Connection, listed: _Listed, start: Start | None, progress: Progress) -> pa.Table:
+    chunks = _chunks(listed)
+    if start is not None and chunks:
+        progress("waiting for Spark")
+        session = start.result()
+        work = _work(needs, connection, listed)
+        # A job is lost as a whole after every step of several chunks in a row had its patience, and the commit log its time.
+        limit_s = 6 * connection.timeout_s + work.log_limit_s
+        return run(session, work, chunks, limit_s=limit_s, progress=progress)
+    if start is not None:
+        start.abandon()
+    # Only commits of a few groups are read without Spark: one row per group.
+    work = _work(needs, connection, listed)
+    batches = [
+        batch
+        for number, chunk in enumerate(chunks)
+        for batch in read_chunk(work, number, chunk, now_s=time.time(), isolated=True)
+    ]
+    return unreduced(batches)
+
+
+def _snapshot(
+    needs: Needs,
+    listed: _Listed,
+    rows: Rows,
+    cluster_id: str,
+    observed_at_ms: int,
+    last_purges: Mapping[TopicPartition, int] | Unread,
+) -> ClusterSnapshot:
+    log = assemble.commit_log(
+        rows.runs, partitions=listed.log_partitions, asked=needs.commit_log, missing=listed.log_missing
+    )
+    _LOG.info("log_records=%d log_skipped=%d log_garbled=%d", log.records, log.skipped, log.garbled)
+    topics = {facts.name: facts for facts in assemble.topic_facts(listed.topics, listed.policies, rows, listed.counted)}
+    return ClusterSnapshot(
+        cluster_id=cluster_id,
+        observed_at_ms=observed_at_ms,
+        brokers=listed.topics.brokers,
+        topics=topics,
+        groups={facts.group: facts for facts in assemble.group_facts(needs, listed.groups, rows, log)},
+        partitions={
+            facts.partition: facts for facts in assemble.partition_facts(listed.wishes, rows, log, last_purges)
+        },
+        topics_incomplete=listed.topics.incomplete,
+        groups_incomplete=listed.groups.incomplete,
+        readers_incomplete=assemble.readers_incomplete(needs, listed.commit_groups, listed.groups, rows, log),
+        cluster_records=assemble.cluster_records(needs, topics.values()),
+    )
+
+
+def _summary(snapshot: ClusterSnapshot, rows: Rows) -> str:
+    read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
+    return (
+        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
+        f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
+    )

@@ -1,0 +1,228 @@
+# mypy: disable-error-code="misc"
+"""The three sources for anybody's SparkSession: `spark.read.format("kafka_partitions")`, `kafka_group_commits`, `kafka_commit_log`.
+
+Thin: the same functions as in the scan, one Spark partition per chunk, every row with its status. Nothing is reduced or decided
+here. The scan itself does not use these classes: a data source starts more Python workers and is read again by every action.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from reconciler.errors import UsageError
+from reconciler.kafka import group_listing, listing
+from reconciler.kafka.commit_log import read_commit_log
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.facts import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.kafka.listing import COMMIT_LOG_TOPIC, TopicListing
+from reconciler.kafka.read import read_group_commits, read_partitions
+from reconciler.kafka.tables import COMMIT_LOG, GROUP_COMMITS, PARTITIONS
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import Unread
+from reconciler.scan import wishes
+from reconciler.scan.ship import ship
+
+_CLIENT = "kafka."
+_METADATA = [
+    pa.field("topic_id", pa.string()),
+    pa.field("leader", pa.int32()),
+    pa.field("replicas", pa.list_(pa.int32())),
+    pa.field("in_sync", pa.list_(pa.int32())),
+]
+_LEADER = 1
+PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *_METADATA])
+
+
+def register(session: SparkSession) -> None:
+    """Make the three formats known to a session, and our code to its workers."""
+    ship(session)
+    for source in (KafkaPartitions, KafkaGroupCommits, KafkaCommitLog):
+        session.dataSource.register(source)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `.option(…)` said. `topics` and `groups`: selectors with commas between; `instants_ms`: epoch ms; `kafka.…`: the client's."""
+
+    connection: Connection
+    topics: tuple[Selector, ...]
+    groups: tuple[Selector, ...]
+    instants_ms: tuple[int, ...]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "Options":
+        """Raises UsageError without `bootstrap.servers`."""
+        servers = _words(given.get("bootstrap.servers", ""))
+        if not servers:
+            raise UsageError('say .option("bootstrap.servers", "host:port")')
+        client = {name.removeprefix(_CLIENT): value for name, value in given.items() if name.startswith(_CLIENT)}
+        return cls(
+            Connection(servers, client, timeout_s=float(given.get("timeout_s", "30"))),
+            tuple(Selector(word) for word in _words(given.get("topics", "*"))),
+            tuple(Selector(word) for word in _words(given.get("groups", "*"))),
+            tuple(int(word) for word in _words(given.get("instants_ms", ""))),
+        )
+
+
+class Chunk(InputPartition):
+    """One chunk of a source, and metadata by (topic, partition) that its rows are completed with."""
+
+    def __init__(self, chunk: Any, metadata: Mapping[tuple[str, int], tuple[Any, ...]] | None = None) -> None:
+        super().__init__(0)
+        self.chunk = chunk
+        self.metadata = metadata or {}
+
+
+class KafkaPartitions(DataSource):
+    """One row per partition: `tables.PARTITIONS` and its leadership."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka_partitions"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(PARTITIONS_WITH_METADATA)
+
+    def reader(self, schema: StructType) -> "PartitionsReader":  # noqa: ARG002 - Spark passes it by name
+        return PartitionsReader(Options.of(self.options))
+
+
+class PartitionsReader(DataSourceReader):
+    """Offsets by leader. Leaderless partitions are rows, too, with the reason."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        need = TopicNeed(topics=self.options.topics, offsets=True, instants_ms=self.options.instants_ms)
+        names = listing.list_topics(self.options.connection)
+        wanted = wishes.selected_topics(Needs(topics=(need,)), names.topics)
+        topics = listing.describe_topics(self.options.connection, names, wanted)
+        wished = tuple(wishes.wishes(Needs(topics=(need,)), topics))
+        chunks = wishes.partition_chunks(wished, (), topics.topics)
+        metadata = _metadata(topics, wanted)
+        leaderless = {key: facts for key, facts in metadata.items() if facts[_LEADER] is None}
+        read = [Chunk(chunk, _of(chunk, metadata)) for chunk in chunks]
+        return [*read, Chunk(PartitionsChunk(()), leaderless)] if leaderless else read
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Chunk)
+        assert isinstance(partition.chunk, PartitionsChunk)
+        if not partition.chunk.asks:
+            yield _leaderless(partition.metadata)
+            return
+        for batch in read_partitions(self.options.connection, partition.chunk.asks):
+            keys = zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)
+            found = [partition.metadata[key] for key in keys]
+            columns = [pa.array([row[index] for row in found], field.type) for index, field in enumerate(_METADATA)]
+            yield pa.record_batch([*batch.columns, *columns], schema=PARTITIONS_WITH_METADATA)
+
+
+class KafkaGroupCommits(DataSource):
+    """One row per committed offset and one per group: `tables.GROUP_COMMITS`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka_group_commits"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(GROUP_COMMITS)
+
+    def reader(self, schema: StructType) -> "GroupCommitsReader":  # noqa: ARG002 - Spark passes it by name
+        return GroupCommitsReader(Options.of(self.options))
+
+
+class GroupCommitsReader(DataSourceReader):
+    """Commits of the groups that the caller may list."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        groups = group_listing.list_groups(self.options.connection, hidden=False).groups
+        wanted = wishes.selected_groups([GroupNeed(groups=self.options.groups)], groups)
+        return [Chunk(chunk) for chunk in wishes.commit_chunks(wanted)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Chunk)
+        assert isinstance(partition.chunk, CommitsChunk)
+        context = TaskContext.get()
+        again = context is not None and context.attemptNumber() > 0
+        return read_group_commits(self.options.connection, partition.chunk.groups, isolated=again)
+
+
+class KafkaCommitLog(DataSource):
+    """What the commit log says, reduced per group: `tables.COMMIT_LOG`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka_commit_log"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(COMMIT_LOG)
+
+    def reader(self, schema: StructType) -> "CommitLogReader":  # noqa: ARG002 - Spark passes it by name
+        return CommitLogReader(Options.of(self.options))
+
+
+class CommitLogReader(DataSourceReader):
+    """The partitions of the log; none where the topic does not exist yet."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        topics = listing.list_topics(self.options.connection)
+        log = topics.topics.get(COMMIT_LOG_TOPIC)
+        if log is None or isinstance(log.partitions, Unread):
+            return []
+        return [Chunk(chunk) for chunk in wishes.log_chunks({p.number: 1 for p in log.partitions})]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Chunk)
+        assert isinstance(partition.chunk, LogChunk)
+        return read_commit_log(self.options.connection, partition.chunk.partitions)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _metadata(topics: TopicListing, wanted: Iterable[str]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    found: dict[tuple[str, int], tuple[Any, ...]] = {}
+    for name in wanted:
+        topic = topics.topics.get(name)
+        if topic is None or isinstance(topic.partitions, Unread):
+            continue
+        for partition in topic.partitions:
+            facts = (topic.topic_id, partition.leader, partition.replicas, partition.in_sync)
+            found[name, partition.number] = tuple(None if isinstance(fact, Unread) else fact for fact in facts)
+    return found
+
+
+def _of(
+    chunk: PartitionsChunk, metadata: Mapping[tuple[str, int], tuple[Any, ...]]
+) -> dict[tuple[str, int], tuple[Any, ...]]:
+    keys = ((ask.topic, number) for ask in chunk.asks for number in ask.partitions)
+    return {key: metadata[key] for key in keys}
+
+
+def _leaderless(metadata: Mapping[tuple[str, int], tuple[Any, ...]]) -> pa.RecordBatch:
+    rows = [
+        {
+            "topic": topic,
+            "partition": number,
+            "error": "the partition has no leader",
+            **{field.name: value for field, value in zip(_METADATA, facts, strict=True)},
+        }
+        for (topic, number), facts in metadata.items()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=PARTITIONS_WITH_METADATA)

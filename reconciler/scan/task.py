@@ -1,0 +1,20 @@
+"""The function that runs in Spark's Python workers: chunk numbers in, facts out. Everything it imports is shipped (see `ship`)."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from reconciler.kafka.facts import Chunk, Work, read_chunk
+
+
+def read_chunks(work: Work, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over a range: each id is the number of a chunk."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    # The client library can kill a worker while a coordinator moves; the next attempt reads commits in a child process.
+    isolated = context is not None and context.attemptNumber() > 0
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from read_chunk(work, number, chunks[number], now_s=time.time(), isolated=isolated)

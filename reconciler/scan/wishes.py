@@ -1,0 +1,189 @@
+"""Needs resolved against live names: which partitions and groups are read, and what is asked of each.
+
+Pure: listings in, chunks out. How chunks are read is decided in kafka/, where they run in `reduce`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from reconciler.kafka.facts import Chunk, CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.listing import ListedPartition, ListedTopic, TopicListing
+from reconciler.kafka.read import PartitionAsk
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import select
+from reconciler.model.snapshot import Unread
+
+_PARTITIONS_PER_CHUNK = 2_000
+# So few are read by one task quicker than several tasks start.
+_SMALL = 500
+_GROUPS_PER_CHUNK = 500
+_LOG_RECORDS_PER_CHUNK = 400_000
+_LOG_SMALL = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Partitions of one topic of which the same is asked. `full`: their offsets; the rest only together with it."""
+
+    topic: ListedTopic
+    partitions: tuple[ListedPartition, ...]
+    full: bool
+    instants: tuple[int, ...]
+    readers: bool
+    named: frozenset[str]
+    last_purge: bool
+
+
+def exact_topics(needs: Needs) -> frozenset[str]:
+    """Topics that some need names; whether they exist must be asked even where the listing lacks them."""
+    return frozenset(s.text for need in needs.topics for s in need.topics if not s.is_pattern)
+
+
+def selected_topics(needs: Needs, names: Iterable[str]) -> dict[str, tuple[TopicNeed, ...]]:
+    """Each selected name with the needs that select it."""
+    names = tuple(names)
+    found: dict[str, list[TopicNeed]] = {}
+    for need in needs.topics:
+        for name in select(
+            names, need.topics, excluding=need.except_topics, patterns_skip_underscore=need.patterns_skip_underscore
+        ):
+            found.setdefault(name, []).append(need)
+    return {name: tuple(found[name]) for name in sorted(found)}
+
+
+def selected_groups(needs: Sequence[GroupNeed], names: Iterable[str]) -> frozenset[str]:
+    """Groups that some need selects."""
+    names = tuple(names)
+    return frozenset(name for need in needs for name in select(names, need.groups, excluding=need.except_groups))
+
+
+def wishes(needs: Needs, listing: TopicListing) -> Iterator[Wish]:
+    """What is asked, topic by topic. Topics whose partitions are unknown yield none."""
+    for name, asking in selected_topics(needs, listing.topics).items():
+        topic = listing.topics[name]
+        if isinstance(topic.partitions, Unread):
+            continue
+        alike: dict[tuple[int, ...], list[ListedPartition]] = {}
+        for partition in topic.partitions:
+            key = tuple(
+                index
+                for index, need in enumerate(asking)
+                if need.partitions is None or partition.number in need.partitions
+            )
+            if key:
+                alike.setdefault(key, []).append(partition)
+        for key, partitions in alike.items():
+            yield _wish(topic, partitions, [asking[index] for index in key])
+
+
+def _wish(topic: ListedTopic, partitions: Sequence[ListedPartition], asking: Sequence[TopicNeed]) -> Wish:
+    instants = sorted({instant for need in asking for instant in need.instants_ms})
+    named = frozenset(group for need in asking for group in need.named_groups)
+    readers = any(need.readers for need in asking)
+    return Wish(
+        topic=topic,
+        partitions=tuple(partitions),
+        full=bool(instants or named or readers or any(need.offsets for need in asking)),
+        instants=tuple(instants),
+        readers=readers,
+        named=named,
+        last_purge=any(need.last_purge for need in asking),
+    )
+
+
+def counted_topics(needs: Needs, listing: TopicListing) -> frozenset[str]:
+    """Topics of which all records are counted. The broker's own topics are no part of the cluster's records."""
+    counted: set[str] = set()
+    if needs.cluster_records:
+        counted.update(name for name, topic in listing.topics.items() if not topic.internal)
+    if needs.topic_records:
+        for name, asking in selected_topics(needs, listing.topics).items():
+            if any(need.offsets for need in asking):
+                counted.add(name)
+    return frozenset(counted)
+
+
+def partition_chunks(
+    wanted: Sequence[Wish], counted: Iterable[str], topics: Mapping[str, ListedTopic]
+) -> list[PartitionsChunk]:
+    """Asks by leader, in chunks of at most 2,000 partitions. Leaderless partitions are not asked: nobody would answer."""
+    by_leader: dict[int, list[PartitionAsk]] = {}
+    full: dict[str, set[int]] = {}
+    for wish in wanted:
+        if wish.full:
+            full.setdefault(wish.topic.name, set()).update(p.number for p in wish.partitions)
+            _add(by_leader, wish.topic.name, wish.partitions, full=True, instants=wish.instants)
+    for name in sorted(counted):
+        partitions = topics[name].partitions
+        if not isinstance(partitions, Unread):
+            done = full.get(name, set())
+            _add(by_leader, name, [p for p in partitions if p.number not in done], full=False, instants=())
+    total = sum(len(ask.partitions) for asks in by_leader.values() for ask in asks)
+    if 0 < total <= _SMALL:
+        return [PartitionsChunk(tuple(ask for leader in sorted(by_leader) for ask in by_leader[leader]))]
+    return [chunk for leader in sorted(by_leader) for chunk in _cut(by_leader[leader])]
+
+
+def commit_chunks(groups: Iterable[str]) -> list[CommitsChunk]:
+    """Groups whose commits are read, a few hundred per task."""
+    ordered = sorted(groups)
+    return [
+        CommitsChunk(tuple(ordered[start : start + _GROUPS_PER_CHUNK]))
+        for start in range(0, len(ordered), _GROUPS_PER_CHUNK)
+    ]
+
+
+def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
+    """Partitions of the commit log by their number of records, spread evenly: the largest first, each to the lightest chunk."""
+    total = sum(sizes.values())
+    count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
+    bins: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(count, len(sizes)))]
+    for number, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        lightest = min(range(len(bins)), key=lambda index: (bins[index][0], index))
+        weight, members = bins[lightest]
+        bins[lightest] = (weight + size, [*members, number])
+    return [LogChunk(tuple(sorted(members))) for _, members in bins if members]
+
+
+def in_reading_order(logs: Sequence[Chunk], partitions: Sequence[Chunk], commits: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """The slow ones first, so that they do not end alone."""
+    return (*logs, *partitions, *commits)
+
+
+def commit_groups(needs: Needs, groups: GroupListing) -> frozenset[str]:
+    """Listed groups whose commits are read: all where readers are wanted, else the needed ones. Others' positions cannot be read."""
+    listed = [group.group for group in groups.groups.values() if group.listed]
+    return frozenset(listed) if needs.readers else selected_groups(needs.groups, listed)
+
+
+def _add(
+    by_leader: dict[int, list[PartitionAsk]],
+    topic: str,
+    partitions: Sequence[ListedPartition],
+    *,
+    full: bool,
+    instants: tuple[int, ...],
+) -> None:
+    numbers: dict[int, list[int]] = {}
+    for partition in partitions:
+        if isinstance(partition.leader, int):
+            numbers.setdefault(partition.leader, []).append(partition.number)
+    for leader, of_leader in numbers.items():
+        by_leader.setdefault(leader, []).append(PartitionAsk(topic, tuple(of_leader), leader, full, instants))
+
+
+def _cut(asks: Sequence[PartitionAsk]) -> Iterator[PartitionsChunk]:
+    chunk: list[PartitionAsk] = []
+    room = _PARTITIONS_PER_CHUNK
+    for ask in asks:
+        rest = ask.partitions
+        while rest:
+            part, rest = rest[:room], rest[room:]
+            chunk.append(PartitionAsk(ask.topic, part, ask.leader, ask.full, ask.instants))
+            room -= len(part)
+            if room == 0:
+                yield PartitionsChunk(tuple(chunk))
+                chunk, room = [], _PARTITIONS_PER_CHUNK
+    if chunk:
+        yield PartitionsChunk(tuple(chunk))

@@ -1,0 +1,201 @@
+"""What every Gateway does. The fake of the other tests passes the same suite as the real one, so it cannot lie about these."""
+
+import pytest
+
+from reconciler.model.action import Election
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Answer
+from reconciler.model.snapshot import GroupState, GroupType, Unread
+from tests.contract.worlds import World
+
+
+def answered(world: World, at: TopicPartition, before_offset: int) -> tuple[Answer, str]:
+    answer = world.gateway.delete_records({at: before_offset})[at]
+    return answer.answer, answer.code
+
+
+def test_contract_empty_requests_answer_empty(world: World) -> None:
+    """Nothing asked is nothing answered: in particular elections on no partitions are not elections on all."""
+    assert world.gateway.partitions_now([], offsets=True) == {}
+    assert world.gateway.committed({}) == {}
+    assert world.gateway.committed({"nobody": []}) == {}
+    assert world.gateway.groups_now([]) == {}
+    assert world.gateway.delete_records({}) == {}
+    assert world.gateway.delete_groups([]) == {}
+    assert world.gateway.elect_leaders(Election.PREFERRED, []) == {}
+
+
+def test_contract_partition_facts(world: World) -> None:
+    """A partition's facts are there, and its offsets only where they were asked for."""
+    topic = world.topic(2)
+    world.produce(topic, {0: 10, 1: 3})
+    first, second, none = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 2)
+    facts = world.gateway.partitions_now([first, second, none], offsets=True)
+    assert (facts[first].log_start, facts[first].high_watermark) == (0, 10)
+    assert (facts[second].log_start, facts[second].high_watermark) == (0, 3)
+    assert facts[first].exists
+    assert facts[first].leader in facts[first].in_sync  # type: ignore[operator]
+    assert isinstance(facts[first].topic_id, str)
+    assert facts[first].topic_id == facts[second].topic_id
+    assert not facts[none].exists
+    without = world.gateway.partitions_now([first], offsets=False)[first]
+    assert isinstance(without.log_start, Unread)
+    assert without.leader == facts[first].leader
+
+
+def test_contract_unknown_topic_is_gone_and_stays_gone(world: World) -> None:
+    """Asking about a topic says that it is not there, and does not make it."""
+    at = TopicPartition(world.name(), 0)
+    assert not world.gateway.partitions_now([at], offsets=True)[at].exists
+    answer = world.gateway.delete_records({at: 5})[at]
+    # A client that knows no partition of the call says so itself, in its own words.
+    assert answer.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT")
+    assert answer.answer is not Answer.DONE
+    assert answer.no_effect
+    assert not world.gateway.partitions_now([at], offsets=True)[at].exists
+
+
+def test_contract_same_name_is_not_the_same_topic(world: World) -> None:
+    """A topic that was deleted and made again has another id."""
+    topic = world.topic(1)
+    at = TopicPartition(topic, 0)
+    before = world.gateway.partitions_now([at], offsets=False)[at].topic_id
+    world.drop(topic)
+    world.again(topic, 1)
+    after = world.gateway.partitions_now([at], offsets=False)[at].topic_id
+    assert isinstance(after, str)
+    assert after != before
+
+
+def test_contract_delete_records_moves_the_log_start(world: World) -> None:
+    """The target becomes the log start; sending it again, or a lower one, is done without effect."""
+    topic = world.topic(1)
+    at = TopicPartition(topic, 0)
+    world.produce(topic, {0: 10})
+    assert answered(world, at, 4) == (Answer.DONE, "NONE")
+    assert world.gateway.partitions_now([at], offsets=True)[at].log_start == 4
+    assert answered(world, at, 4) == (Answer.DONE, "NONE")
+    assert answered(world, at, 2) == (Answer.DONE, "NONE")
+    now = world.gateway.partitions_now([at], offsets=True)[at]
+    assert (now.log_start, now.high_watermark) == (4, 10)
+
+
+def test_contract_delete_records_above_the_high_watermark_is_stale(world: World) -> None:
+    """A target above the high watermark deletes nothing, and its neighbours in the call are served all the same."""
+    topic = world.topic(2)
+    world.produce(topic, {0: 10, 1: 10})
+    over, fine = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    answers = world.gateway.delete_records({over: 11, fine: 10})
+    assert (answers[over].answer, answers[over].code) == (Answer.STALE, "OFFSET_OUT_OF_RANGE")
+    assert answers[fine].answer is Answer.DONE
+    now = world.gateway.partitions_now([over, fine], offsets=True)
+    assert (now[over].log_start, now[fine].log_start) == (0, 10)
+
+
+@pytest.mark.parametrize("target", [-1, 0, -1001])
+def test_contract_minus_one_is_never_sent(world: World, target: int) -> None:
+    """To a broker -1 means "whatever is there by then": no such target leaves the gateway, alone or among good ones."""
+    topic = world.topic(2)
+    world.produce(topic, {0: 5, 1: 5})
+    bad, good = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with pytest.raises(ValueError, match=r"target"):
+        world.gateway.delete_records({good: 3, bad: target})
+    now = world.gateway.partitions_now([bad, good], offsets=True)
+    assert (now[bad].log_start, now[good].log_start) == (0, 0)
+
+
+def test_contract_compact_only_topics_refuse(world: World) -> None:
+    """DeleteRecords on a compact-only topic is a policy violation."""
+    topic = world.topic(1, compacted=True)
+    world.produce(topic, {0: 5})
+    assert answered(world, TopicPartition(topic, 0), 3) == (Answer.FAILED, "POLICY_VIOLATION")
+
+
+def test_contract_commits_are_positions_or_none(world: World) -> None:
+    """A commit is its number; no commit is None, for a known group and an unknown one; never 0 and never -1."""
+    topic, group = world.topic(2), world.name()
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    world.produce(topic, {0: 10})
+    world.commit(group, {first: 7})
+    stranger = world.name()
+    found = world.gateway.committed({group: [first, second], stranger: [first]})
+    assert found == {(group, first): 7, (group, second): None, (stranger, first): None}
+
+
+def test_contract_group_facts(world: World) -> None:
+    """A listed group has type, state and fingerprint; an absent one is absent; the fingerprint follows the commits."""
+    topic, group, stranger = world.topic(2), world.name(), world.name()
+    at = TopicPartition(topic, 0)
+    world.produce(topic, {0: 10})
+    world.commit(group, {at: 7})
+    facts = world.gateway.groups_now([group, stranger])
+    assert (facts[group].listed, facts[group].type, facts[group].state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
+    assert facts[stranger].listed is False
+    same = world.gateway.groups_now([group])[group].fingerprint
+    assert same == facts[group].fingerprint
+    world.commit(group, {at: 8})
+    assert world.gateway.groups_now([group])[group].fingerprint != same
+
+
+def test_contract_live_groups_stay(world: World) -> None:
+    """A group with a member is not EMPTY and its removal is refused as stale; once the member left, it goes."""
+    topic, group = world.topic(1), world.name()
+    world.produce(topic, {0: 5})
+    world.commit(group, {TopicPartition(topic, 0): 2})
+    with world.member(group, topic):
+        assert world.gateway.groups_now([group])[group].state is GroupState.STABLE
+        answer = world.gateway.delete_groups([group])[group]
+        assert (answer.answer, answer.code) == (Answer.STALE, "NON_EMPTY_GROUP")
+    assert world.gateway.groups_now([group])[group].state is GroupState.EMPTY
+    assert world.gateway.delete_groups([group])[group].code == "NONE"
+    assert world.gateway.groups_now([group])[group].listed is False
+
+
+def test_contract_removing_a_group_takes_its_commits(world: World) -> None:
+    """A removed group has no commits; removing it again says that it is not there, which is done; duplicates ask once."""
+    topic, group = world.topic(1), world.name()
+    at = TopicPartition(topic, 0)
+    world.produce(topic, {0: 5})
+    world.commit(group, {at: 2})
+    answers = world.gateway.delete_groups([group, group])
+    assert [answer.code for answer in answers.values()] == ["NONE"]
+    assert world.gateway.committed({group: [at]})[group, at] is None
+    again = world.gateway.delete_groups([group])[group]
+    assert (again.answer, again.code) == (Answer.DONE, "GROUP_ID_NOT_FOUND")
+
+
+def test_contract_elections(world: World) -> None:
+    """A preferred election moves the leader home, is not needed there, and answers for each partition by itself."""
+    topic = world.topic(2)
+    away, home, none = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 7)
+    world.turn(away)
+    before = world.gateway.partitions_now([away], offsets=False)[away]
+    assert before.leader != before.replicas[0]  # type: ignore[index]
+    answers = world.gateway.elect_leaders(Election.PREFERRED, [away, home, none])
+    assert (answers[away].answer, answers[away].code) == (Answer.DONE, "NONE")
+    assert (answers[home].answer, answers[home].code) == (Answer.DONE, "ELECTION_NOT_NEEDED")
+    assert (answers[none].answer, answers[none].code) == (Answer.STALE, "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def test_contract_a_led_partition_needs_no_unclean_election(world: World) -> None:
+    """An unclean election of a partition with a leader changes nothing."""
+    at = TopicPartition(world.topic(1), 0)
+    leader = world.gateway.partitions_now([at], offsets=False)[at].leader
+    answer = world.gateway.elect_leaders(Election.UNCLEAN, [at])[at]
+    assert (answer.answer, answer.code) == (Answer.DONE, "ELECTION_NOT_NEEDED")
+    assert world.gateway.partitions_now([at], offsets=False)[at].leader == leader
+
+
+def test_contract_refresh_changes_no_answer(world: World) -> None:
+    """Forgetting leaders and coordinators is harmless."""
+    topic = world.topic(1)
+    at = TopicPartition(topic, 0)
+    world.produce(topic, {0: 4})
+    before = world.gateway.partitions_now([at], offsets=True)
+    world.gateway.refresh()
+    assert world.gateway.partitions_now([at], offsets=True) == before
+
+
+def test_contract_cluster_id_is_a_name(world: World) -> None:
+    """The cluster has an id and keeps it."""
+    assert world.gateway.cluster_id() == world.gateway.cluster_id() != ""

@@ -1,0 +1,156 @@
+"""Two worlds with the same verbs: brokers in memory and real ones. Every test of this folder runs in both."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Gateway
+from reconciler.model.snapshot import GroupState
+from reconciler.sandbox import tools
+from reconciler.sandbox.cluster import Cluster
+from tests.fakes.cluster import FakeCluster
+
+
+class World(Protocol):
+    """What a contract test may do to a cluster beside asking the gateway."""
+
+    gateway: Gateway
+
+    def topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """A new topic on all brokers, its name."""
+        ...
+
+    def name(self) -> str:
+        """A name that nothing has."""
+        ...
+
+    def drop(self, topic: str) -> None: ...
+
+    def again(self, topic: str, partitions: int) -> None:
+        """Make a topic of that name again."""
+        ...
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None: ...
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
+
+    def member(self, group: str, topic: str) -> AbstractContextManager[None]: ...
+
+    def turn(self, at: TopicPartition) -> None:
+        """Make the leader another one than the preferred."""
+        ...
+
+    def silence(self, broker: int) -> AbstractContextManager[None]:
+        """The broker is there and answers nothing."""
+        ...
+
+
+class FakeWorld:
+    def __init__(self) -> None:
+        self.gateway = self.cluster = FakeCluster()
+
+    def topic(self, partitions: int, *, compacted: bool = False) -> str:
+        name = self.name()
+        self.cluster.create_topic(name, partitions, cleanup=("compact",) if compacted else ("delete",))
+        return name
+
+    def name(self) -> str:
+        return f"contract-{uuid.uuid4().hex[:12]}"
+
+    def drop(self, topic: str) -> None:
+        self.cluster.delete_topic(topic)
+
+    def again(self, topic: str, partitions: int) -> None:
+        self.cluster.create_topic(topic, partitions)
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None:
+        self.cluster.produce(topic, counts)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self.cluster.commit(group, offsets)
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        assert topic in self.cluster.topics
+        self.cluster.join(group)
+        yield
+        self.cluster.leave(group)
+
+    def turn(self, at: TopicPartition) -> None:
+        partition = self.cluster.partition(at)
+        partition.replicas = (*partition.replicas[1:], partition.replicas[0])
+
+    @contextmanager
+    def silence(self, broker: int) -> Iterator[None]:
+        self.cluster.silent.add(broker)
+        yield
+        self.cluster.silent.discard(broker)
+
+
+class RealWorld:
+    def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
+        self.cluster = cluster
+        self.servers = cluster.bootstrap_servers
+        self.gateway = KafkaGateway(connection_to(cluster, timeout_s=timeout_s))
+
+    def topic(self, partitions: int, *, compacted: bool = False) -> str:
+        name = self.name()
+        configs = {"cleanup.policy": "compact"} if compacted else {}
+        workload.create_topics(self.servers, [workload.Topic(name, partitions, 3, configs)])
+        return name
+
+    def name(self) -> str:
+        return f"contract-{uuid.uuid4().hex[:12]}"
+
+    def drop(self, topic: str) -> None:
+        workload.delete_topics(self.servers, [topic])
+
+    def again(self, topic: str, partitions: int) -> None:
+        workload.create_topics(self.servers, [workload.Topic(topic, partitions, 3)])
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None:
+        records = {number: [workload.Record(b"x", key=b"k")] * count for number, count in counts.items()}
+        workload.produce(self.servers, topic, records)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        workload.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
+        self._until_listed(group)
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        with workload.member(self.servers, group, [topic]):
+            workload.wait_until(
+                lambda: self.gateway.groups_now([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
+            )
+            yield
+
+    def turn(self, at: TopicPartition) -> None:
+        tools.move_preference(self.cluster, [(at.topic, at.partition)])
+
+    @contextmanager
+    def silence(self, broker: int) -> Iterator[None]:
+        self.cluster.pause(broker)
+        try:
+            yield
+        finally:
+            self.cluster.resume(broker)
+            workload.wait_until(
+                lambda: all(
+                    workload.brokers_seen_by(f"127.0.0.1:{each.port}") == {b.id for b in self.cluster.brokers}
+                    for each in self.cluster.brokers
+                ),
+                60,
+                "all brokers to see each other again",
+            )
+
+    def _until_listed(self, group: str) -> None:
+        workload.wait_until(lambda: self.gateway.groups_now([group])[group].listed is True, 30, f"{group} to be listed")
+
+
+def connection_to(cluster: Cluster, *, timeout_s: float = 20.0) -> Connection:
+    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=timeout_s)

@@ -1,0 +1,150 @@
+"""GitHub's expression language, as far as workflows here use it: contexts, literals, `&&`, `||`, `!`, `==`, `!=`, a few functions.
+
+Anything else raises, so that a workflow which begins to use more makes its test fail rather than pass unread.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_TOKEN = re.compile(r"\s*('(?:[^']|'')*'|&&|\|\||==|!=|[!(),.]|\d+|[A-Za-z_][A-Za-z0-9_-]*|\Z)")
+_WHOLE = re.compile(r"\$\{\{(.*?)\}\}\s*\Z", re.DOTALL)
+_PART = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+STATUS = re.compile(r"\b(success|always|cancelled|failure)\(\)")
+
+
+class Unknown(Exception):
+    """The expression uses something that this evaluator does not know."""
+
+
+def value(template: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """A YAML scalar with its expressions filled in: the very value where it is one expression, text otherwise."""
+    if (found := _WHOLE.match(template.strip())) and template.count("${{") == 1:
+        return evaluate(found[1], contexts, functions)
+    return _PART.sub(lambda part: text(evaluate(part[1], contexts, functions)), template)
+
+
+def text(result: Any) -> str:
+    """How a value reads in text."""
+    match result:
+        case None:
+            return ""
+        case bool():
+            return str(result).lower()
+        case dict() | list():
+            raise Unknown("an object inside a text")
+        case _:
+            return str(result)
+
+
+def evaluate(expression: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """The value of one expression. Raises Unknown."""
+    parser = _Parser(expression, contexts, functions)
+    result = parser.either()
+    if parser.peek():
+        raise Unknown(f"{expression}: what is {parser.peek()!r}?")
+    return result
+
+
+class _Parser:
+    def __init__(
+        self, expression: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+    ) -> None:
+        self._tokens = []
+        at = 0
+        while at < len(expression.rstrip()):
+            found = _TOKEN.match(expression, at)
+            if found is None:
+                raise Unknown(f"{expression}: at {expression[at:]!r}")
+            self._tokens.append(found[1])
+            at = found.end()
+        self._contexts = contexts
+        self._functions = functions
+
+    def peek(self) -> str:
+        return self._tokens[0] if self._tokens else ""
+
+    def take(self, wanted: str | None = None) -> str:
+        if not self._tokens or (wanted is not None and self._tokens[0] != wanted):
+            raise Unknown(f"expected {wanted}, found {self.peek()!r}")
+        return self._tokens.pop(0)
+
+    def either(self) -> Any:
+        left = self.both()
+        while self.peek() == "||":
+            self.take()
+            right = self.both()
+            left = left or right
+        return left
+
+    def both(self) -> Any:
+        left = self.compared()
+        while self.peek() == "&&":
+            self.take()
+            right = self.compared()
+            left = left and right
+        return left
+
+    def compared(self) -> Any:
+        left = self.single()
+        while self.peek() in ("==", "!="):
+            same = self.take() == "=="
+            right = self.single()
+            left = (_folded(left) == _folded(right)) is same
+        return left
+
+    def single(self) -> Any:
+        token = self.take()
+        if token == "!":
+            return not self.single()
+        if token == "(":
+            inner = self.either()
+            self.take(")")
+            return inner
+        if token.startswith("'"):
+            return token[1:-1].replace("''", "'")
+        if token.isdigit():
+            return int(token)
+        if token in ("true", "false"):
+            return token == "true"
+        if self.peek() == "(":
+            return self._called(token)
+        if token not in self._contexts:
+            raise Unknown(f"no context {token}")
+        found = self._contexts[token]
+        while self.peek() == ".":
+            self.take()
+            name = self.take()
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+    def _called(self, name: str) -> Any:
+        self.take("(")
+        arguments = []
+        while self.peek() != ")":
+            arguments.append(self.either())
+            if self.peek() == ",":
+                self.take()
+        self.take(")")
+        if name not in self._functions:
+            raise Unknown(f"no function {name}")
+        return self._functions[name](*arguments)
+
+
+def _folded(operand: Any) -> Any:
+    return operand.casefold() if isinstance(operand, str) else operand
+
+
+def functions(*, failed: bool, workspace: Path) -> dict[str, Callable[..., Any]]:
+    """The functions, for a job or step whose predecessors have `failed` or not. Nothing here is ever cancelled."""
+    return {
+        "success": lambda: not failed,
+        "failure": lambda: failed,
+        "always": lambda: True,
+        "cancelled": lambda: False,
+        "fromJSON": json.loads,
+        "join": lambda items, separator: separator.join(items),
+        "hashFiles": lambda pattern: "hash" if list(workspace.glob(pattern)) else "",
+    }

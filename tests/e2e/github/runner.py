@@ -1,0 +1,345 @@
+"""Runs a workflow file as GitHub would: jobs in order of their needs, `run:` steps for real with bash, third-party actions by stand-ins.
+
+A stand-in does what the action's own source does with the inputs used here: artifacts and caches are folders, a checkout is a clone.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.e2e.github import expressions, gh
+
+REPOSITORY = "acme/housekeeping"
+
+
+@dataclass(slots=True)
+class JobRun:
+    """One job, or one job of a matrix. `log`: everything that its steps printed."""
+
+    name: str
+    result: str = "skipped"
+    environment: str | None = None
+    concurrency: str | None = None
+    outputs: dict[str, str] = field(default_factory=dict)
+    log: str = ""
+    summary: str = ""
+
+
+@dataclass(slots=True)
+class WorkflowRun:
+    """What became of a run; `jobs` by displayed name, in the order in which they ran."""
+
+    id: int
+    jobs: dict[str, JobRun] = field(default_factory=dict)
+
+    @property
+    def log(self) -> str:
+        return "".join(f"--- {job.name}: {job.result}\n{job.log}" for job in self.jobs.values())
+
+    def results(self) -> dict[str, str]:
+        return {name: job.result for name, job in self.jobs.items()}
+
+
+@dataclass(slots=True)
+class GitHub:
+    """One repository on GitHub. `environments`: name → (vars, secrets); `approve` is asked before a job enters one."""
+
+    origin: Path
+    state: Path
+    environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]
+    approve: Callable[[str], bool] = lambda _environment: True
+    machine: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the machine that jobs run on."""
+    runs: int = 0
+
+    def run(self, workflow: str, event_name: str, event: dict[str, Any], *, sha: str) -> WorkflowRun:
+        """Run `.github/workflows/WORKFLOW` of the commit `sha`."""
+        self.runs += 1
+        text = self.git("show", f"{sha}:.github/workflows/{workflow}")
+        file = YAML(typ="safe").load(text)
+        run = WorkflowRun(id=self.runs)
+        github = {
+            "repository": REPOSITORY,
+            "event_name": event_name,
+            "event": event,
+            "sha": sha,
+            "run_id": run.id,
+            "run_attempt": 1,
+            "server_url": "https://github.com",
+            "ref": "refs/heads/main",
+        }
+        assert file["permissions"] == {}
+        needs: dict[str, dict[str, Any]] = {}
+        for job_id, job in _in_order(file["jobs"]):
+            mine = {name: needs[name] for name in _list(job.get("needs"))}
+            results, outputs = self._job(file, job_id, job, github, mine, run)
+            worst = next((r for r in ("failure", "skipped") if r in results), "success")
+            needs[job_id] = {"result": worst, "outputs": outputs}
+        if workflow == "plan.yml":
+            self._remember_run(run.id, event)
+        return run
+
+    def git(self, *words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=self.origin, check=True, capture_output=True, text=True, timeout=60
+        ).stdout
+
+    def _job(
+        self, file: Any, job_id: str, job: Any, github: dict[str, Any], needs: dict[str, Any], run: WorkflowRun
+    ) -> tuple[list[str], dict[str, str]]:
+        contexts: dict[str, Any] = {"github": github, "needs": needs}
+        failed = any(need["result"] != "success" for need in needs.values())
+        functions = expressions.functions(failed=failed, workspace=Path())
+        if not _wanted(job.get("if"), contexts, functions):
+            run.jobs[job_id] = JobRun(job_id)
+            return ["skipped"], {}
+        matrix = expressions_in(job.get("strategy", {}).get("matrix"), contexts, functions)
+        results, outputs = [], {}
+        for combination in _combinations(matrix):
+            done = _Job(self, file, job, contexts | {"matrix": combination}, run).run()
+            run.jobs[done.name] = done
+            results.append(done.result)
+            outputs |= done.outputs
+        return results, outputs
+
+    def _remember_run(self, number: int, event: dict[str, Any]) -> None:
+        path = self.state / "runs.json"
+        runs = json.loads(path.read_text()) if path.exists() else []
+        head = event["pull_request"]["head"]["sha"]
+        runs.append({"id": number, "status": "completed", "event": "pull_request", "head_sha": head})
+        path.write_text(json.dumps(runs))
+
+
+class _Job:
+    def __init__(self, hub: GitHub, file: Any, job: Any, contexts: dict[str, Any], run: WorkflowRun) -> None:
+        self._hub = hub
+        self._file = file
+        self._spec = job
+        self._run = run
+        self._workspace = hub.state / "work" / f"{run.id}-{len(run.jobs)}"
+        self._workspace.mkdir(parents=True)
+        self._failed = False
+        plain = self._functions()
+        name = expressions.value(job["name"], contexts, plain)
+        environment = job.get("environment")
+        self.done = JobRun(name, environment=environment and expressions.value(environment, contexts, plain))
+        if "concurrency" in job:
+            self.done.concurrency = expressions.value(job["concurrency"]["group"], contexts, plain)
+            assert job["concurrency"]["cancel-in-progress"] is False
+        variables, secrets = hub.environments.get(self.done.environment or "", ({}, {}))
+        if _from_fork(contexts["github"]["event"]):
+            variables, secrets = {}, {}
+        token = "stand-in:" + json.dumps(job.get("permissions", {}))
+        self._contexts = contexts | {"vars": variables, "secrets": secrets, "steps": {}}
+        self._contexts["github"] = contexts["github"] | {"token": token}
+
+    def run(self) -> JobRun:
+        if self.done.environment and not self._hub.approve(self.done.environment):
+            self.done.result = "failure"
+            self.done.log = "rejected by a reviewer\n"
+            return self.done
+        for number, step in enumerate(self._spec["steps"]):
+            if not _wanted(step.get("if"), self._contexts, self._functions()):
+                continue
+            if "run" in step:
+                self._script(number, step)
+            else:
+                self._action(step)
+        self.done.result = "failure" if self._failed else "success"
+        for name, template in self._spec.get("outputs", {}).items():
+            self.done.outputs[name] = expressions.text(expressions.value(template, self._contexts, self._functions()))
+        return self.done
+
+    def _functions(self) -> dict[str, Callable[..., Any]]:
+        return expressions.functions(failed=self._failed, workspace=self._workspace)
+
+    def _script(self, number: int, step: Any) -> None:
+        files = {
+            name: self._workspace.parent / f"{self._workspace.name}-{number}-{name}" for name in ("out", "sum", "sh")
+        }
+        files["out"].touch()
+        files["sum"].touch()
+        files["sh"].write_text(step["run"])
+        assert self._file["defaults"]["run"]["shell"] == "bash"
+        environment = {key: given for key, given in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
+        environment |= self._hub.machine
+        environment |= {
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTOR": "octocat",
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_SHA": self._contexts["github"]["sha"],
+            "GITHUB_RUN_ID": str(self._run.id),
+            "GITHUB_WORKSPACE": str(self._workspace),
+            "GITHUB_OUTPUT": str(files["out"]),
+            "GITHUB_STEP_SUMMARY": str(files["sum"]),
+            "GH_STAND_IN_STATE": str(self._hub.state),
+            "PATH": f"{self._hub.state / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        }
+        for level in (self._file.get("env"), self._spec.get("env"), step.get("env")):
+            for key, template in (level or {}).items():
+                given = expressions.value(str(template), self._contexts, self._functions())
+                environment[key] = expressions.text(given)
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])],
+            cwd=self._workspace,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        self.done.log += f"$ {step.get('name')}\n{done.stdout}(exit {done.returncode})\n"
+        self.done.summary += files["sum"].read_text()
+        pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
+        if "id" in step:
+            self._contexts["steps"][step["id"]] = {"outputs": {name: given for name, _, given in pairs}}
+        self._failed = self._failed or done.returncode != 0
+
+    def _action(self, step: Any) -> None:
+        name = step["uses"].partition("@")[0]
+        given = {
+            key: expressions.value(str(template), self._contexts, self._functions())
+            for key, template in step.get("with", {}).items()
+        }
+        try:
+            match name:
+                case "actions/checkout":
+                    assert given == {"persist-credentials": "False"}, given
+                    self._checkout()
+                case "./.github/actions/reconciler":
+                    assert (self._workspace / name / "action.yml").is_file(), "the action needs a checkout before it"
+                case "actions/upload-artifact":
+                    self._upload(given)
+                case "actions/download-artifact":
+                    self._download(given)
+                case "actions/cache/restore":
+                    self._restore(given)
+                case "actions/cache/save":
+                    shutil.copy(self._workspace / given["path"], self._cache / given["key"])
+                case _:
+                    raise AssertionError(f"the runner does not know {name}")
+        except gh.Refused as refused:
+            self.done.log += f"$ {name}\n{refused}\n"
+            self._failed = True
+
+    def _checkout(self) -> None:
+        assert self._spec["permissions"].get("contents") == "read"
+        for words in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", self._contexts["github"]["sha"])):
+            subprocess.run(["git", *words], cwd=self._workspace, check=True, capture_output=True, timeout=60)
+
+    @property
+    def _cache(self) -> Path:
+        folder = self._hub.state / "cache"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _restore(self, given: Mapping[str, str]) -> None:
+        # Newest first among those that begin with the restore key, as GitHub does.
+        found = [path for path in self._cache.iterdir() if path.name.startswith(given["restore-keys"])]
+        if found:
+            newest = max(found, key=lambda path: path.stat().st_mtime_ns)
+            shutil.copy(newest, self._workspace / given["path"])
+
+    @property
+    def _artifacts(self) -> Path:
+        folder = self._hub.state / "artifacts" / str(self._run.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _upload(self, given: Mapping[str, str]) -> None:
+        source = self._workspace / given["path"]
+        files = [path for path in source.rglob("*") if path.is_file()] if source.is_dir() else []
+        if not files:
+            assert given["if-no-files-found"] == "ignore"
+            return
+        target = self._artifacts / given["name"]
+        if target.exists():
+            assert given["overwrite"] == "True"
+            shutil.rmtree(target)
+        for path in files:
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+
+    def _download(self, given: Mapping[str, str]) -> None:
+        target = self._workspace / given["path"]
+        found = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, given.get("pattern", "*"))]
+        if "name" in given:
+            found = [path for path in found if path.name == given["name"]]
+            if not found:
+                raise gh.Refused(f"Artifact '{given['name']}' not found")
+        # One artifact lands in the folder itself, whether it was named or matched: so it is in the action's source.
+        flat = "name" in given or given.get("merge-multiple") == "True" or len(found) == 1
+        for path in found:
+            shutil.copytree(path, target if flat else target / path.name, dirs_exist_ok=True)
+
+
+def put_stand_ins(state: Path) -> None:
+    """`gh` and a `sleep` that does not wait, in `state/bin`; the tools that runners have are this machine's."""
+    folder = state / "bin"
+    folder.mkdir(parents=True)
+    scripts = {
+        "gh": f'#!/bin/sh\nPYTHONPATH="{Path(__file__).parents[3]}" exec "{sys.executable}" -m tests.e2e.github.gh "$@"\n',
+        "sleep": '#!/bin/sh\necho "sleep $*" >> "$GH_STAND_IN_STATE/sleeps"\n',
+        "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -m reconciler "$@"\n',
+    }
+    for name, script in scripts.items():
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o755)
+
+
+def expressions_in(node: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """A YAML node with every expression in it filled in."""
+    match node:
+        case dict():
+            return {key: expressions_in(inner, contexts, functions) for key, inner in node.items()}
+        case str():
+            return expressions.value(node, contexts, functions)
+        case _:
+            return node
+
+
+def _wanted(condition: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> bool:
+    text = str(condition or "success()").strip().removeprefix("${{").removesuffix("}}")
+    if not expressions.STATUS.search(text):
+        text = f"success() && ({text})"
+    return bool(expressions.evaluate(text, contexts, functions))
+
+
+def _in_order(jobs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    left = dict(jobs)
+    while left:
+        ready = next(name for name, job in left.items() if not left.keys() & set(_list(job.get("needs"))))
+        yield ready, left.pop(ready)
+
+
+def _combinations(matrix: Any) -> list[dict[str, Any]]:
+    match matrix:
+        case None:
+            return [{}]
+        case {"include": list(rows)}:
+            return rows
+        case {"cluster": list(names)}:
+            return [{"cluster": name} for name in names]
+    raise AssertionError(f"the runner does not know the matrix {matrix}")
+
+
+def _list(needs: Any) -> list[str]:
+    return [needs] if isinstance(needs, str) else list(needs or [])
+
+
+def _from_fork(event: Mapping[str, Any]) -> bool:
+    pull = event.get("pull_request")
+    return pull is not None and pull["head"]["repo"]["full_name"] != REPOSITORY

@@ -1,0 +1,124 @@
+"""Continuous policies on their own clock, with a producer and a consumer that never stop. Judged by Kafka's own tools."""
+
+import itertools
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler import pipeline
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.load import files
+from reconciler.model.outcome import Status
+from reconciler.pipeline import Run
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.sandbox.tools import run_tool
+from reconciler.scan.session import Engine
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+EVERY_MS = 1_000
+INTERVALS = 20
+DEADLINE_S = 420.0
+
+
+@contextmanager
+def producing(servers: str, topic: str) -> Iterator[None]:
+    """A few records per second to each of two partitions, from before the block to its end."""
+    leave = threading.Event()
+
+    def run() -> None:
+        while not leave.wait(0.3):
+            workload.produce(servers, topic, {n: [Record(b"x")] * 5 for n in range(2)})
+
+    workload.produce(servers, topic, {n: [Record(b"x")] * 500 for n in range(2)})
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join(60)
+
+
+def log_starts(cluster: Cluster, topic: str) -> dict[int, int]:
+    answer = run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
+    assert answer.returncode == 0, answer.stderr
+    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
+
+
+def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
+    answer = run_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", "--group", group)
+    assert answer.returncode == 0, answer.stderr
+    rows = re.findall(rf"{re.escape(topic)}\s+(\d+)\s+(\d+)", answer.stdout)
+    return {int(partition): int(offset) for partition, offset in rows}
+
+
+def test_purges_keep_their_distance_and_what_is_unread(
+    cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over 20 intervals: two purges of a partition are more than `every` apart, no uncommitted record of the named group goes,
+    the backlog comes down, and a policy in `mode: merge` beside it is left alone."""
+    mark = uuid4().hex[:8]
+    topic, merged, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merged)])
+    workload.produce(cluster.bootstrap_servers, merged, {0: [Record(b"x")] * 100})
+    (tmp_path / "set.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: stream}}
+mode: continuous
+spec:
+  topics: [{topic}]
+  keep: {{unreadBy: [{group}]}}
+  every: {EVERY_MS // 1000}s
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: merged}}
+spec:
+  topics: [{merged}]
+  keep: {{last: 10}}
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    run = Run(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
+    purges: dict[int, list[int]] = {0: [], 1: []}
+    deadline = time.monotonic() + DEADLINE_S
+    with producing(cluster.bootstrap_servers, topic), workload.member(cluster.bootstrap_servers, group, [topic]):
+        workload.wait_until(lambda: len(committed(cluster, group, topic)) == 2, 60, "the group to commit")
+        while min(map(len, purges.values())) < INTERVALS:
+            assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
+            done = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
+            assert done.exit_code == 0, done.outcomes
+            for outcome in done.outcomes:
+                assert outcome.action.address.policy == "stream"
+                if outcome.status is Status.APPLIED:
+                    purges[outcome.action.address.partition].append(1)
+        starts, read = log_starts(cluster, topic), committed(cluster, group, topic)
+    for partition in (0, 1):
+        assert 0 < starts[partition] <= read[partition]
+    assert log_starts(cluster, merged) == {0: 0}
+    sent = [entry for entry in pipeline.journal_entries(part, run) if entry.event.value == "intent"]
+    for partition in (0, 1):
+        times = [entry.at_ms for entry in sent if entry.address.partition == partition]
+        assert len(times) >= INTERVALS
+        assert all(later - earlier > EVERY_MS for earlier, later in itertools.pairwise(times))
+        targets = [dict(entry.request)["before_offset"] for entry in sent if entry.address.partition == partition]
+        assert targets == sorted(set(targets))

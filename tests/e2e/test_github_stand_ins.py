@@ -1,0 +1,82 @@
+"""The stand-ins of the workflow tests, held to the real things: jq's output as recorded, GitHub's expressions, permissions."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.github import expressions, gh
+
+ROWS = [
+    {
+        "id": 7,
+        "number": 3,
+        "user": {"login": "github-actions[bot]"},
+        "body": '<!-- m -->\nline\ttab \\ back\r\n"quote" é \u202e |',
+    },
+    {"id": 8, "number": 4, "user": None, "body": None},
+]
+SCRIPTS = Path(__file__).parents[2] / ".github" / "workflows"
+
+
+def test_jq_programs_print_what_jq_printed() -> None:
+    """The output of jq 1.6 -r on the same documents, byte by byte: escapes, nulls and missing repositories."""
+    escaped = '<!-- m -->\\nline\\ttab \\\\ back\\r\\n"quote" é \u202e |'
+    assert gh.tsv(".[] | [.id, .user.login, .body] | @tsv", ROWS) == f"7\tgithub-actions[bot]\t{escaped}\n8\t\t\n"
+    assert gh.tsv(".[] | [.number, .user.login, .body] | @tsv", ROWS).startswith("3\tgithub-actions[bot]\t<!--")
+    pulls = [{"merge_commit_sha": None, "head": {"repo": None, "sha": "abc"}}]
+    assert gh.tsv(".[] | [.merge_commit_sha, .head.repo.full_name, .head.sha] | @tsv", pulls) == "\t\tabc\n"
+    runs = {"workflow_runs": [{"id": 12, "status": "completed"}]}
+    assert gh.tsv(".workflow_runs[] | [.id, .status] | @tsv", runs) == "12\tcompleted\n"
+    with pytest.raises(gh.Refused):
+        gh.tsv(".[] | .id", ROWS)
+
+
+def test_every_known_jq_program_is_used_and_every_used_one_is_known() -> None:
+    """The table of programs is the list of those in the workflows, no more and no less."""
+    texts = [path.read_text(encoding="utf-8") for path in SCRIPTS.glob("*.yml")]
+    assert {program for program in gh.TSV if any(f"--jq '{program}'" in text for text in texts)} == set(gh.TSV)
+    assert sum(text.count("--jq ") for text in texts) == len(gh.TSV)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("github.repository == 'ACME/housekeeping'", True),
+        ("github.nothing.below == null_", None),
+        ("!cancelled() && needs.a.result == 'success' && needs.b.result != 'skipped'", True),
+        ("needs.a.outputs.list != '[]'", False),
+        ("fromJSON(needs.a.outputs.names)", ["eu", "us"]),
+        ("join(fromJSON(needs.a.outputs.names), ' ')", "eu us"),
+        ("'it''s' == 'It''S' || false", True),
+        ("hashFiles('nowhere.json') != ''", False),
+    ],
+)
+def test_expressions_mean_what_github_documents(expression: str, expected: object, tmp_path: Path) -> None:
+    """Strings compare without case, missing properties are null, `&&` and `||` answer operands; what is not known raises."""
+    contexts = {
+        "github": {"repository": "acme/housekeeping"},
+        "needs": {
+            "a": {"result": "success", "outputs": {"list": "[]", "names": '["eu", "us"]'}},
+            "b": {"result": "failure", "outputs": {}},
+        },
+    }
+    known = expressions.functions(failed=False, workspace=tmp_path)
+    if expected is None:
+        with pytest.raises(expressions.Unknown):
+            expressions.evaluate(expression, contexts, known)
+    else:
+        assert expressions.evaluate(expression, contexts, known) == expected
+
+
+def test_the_stand_ins_refuse_what_the_job_was_not_granted(tmp_path: Path) -> None:
+    """The stand-in for `gh` checks permissions, so that a workflow with too few fails here as it would on GitHub."""
+    reader = gh.Api(tmp_path, {"contents": "read"})
+    for method, path in (
+        ("GET", "repos/acme/housekeeping/issues?state=open&per_page=100"),
+        ("POST", "repos/acme/housekeeping/issues/7/comments"),
+        ("GET", "repos/acme/housekeeping/actions/workflows/plan.yml/runs?event=push"),
+    ):
+        with pytest.raises(gh.Refused, match="403"):
+            reader.call(method, path, {"body": "x"})
+    with pytest.raises(gh.Refused, match="does not know"):
+        reader.call("DELETE", "repos/acme/housekeeping", {})

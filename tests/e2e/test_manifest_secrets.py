@@ -1,0 +1,63 @@
+"""A secret that a manifest refers to is used to connect and is shown by nothing: no output, no log, no file that is written."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+
+pytestmark = pytest.mark.brokers
+
+PLANTED = "planted-4f2c9aa-hunter2"
+DAY_MS = 86_400_000
+
+
+def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: Path) -> None:
+    """validate, plan, show, apply, results, journal and the scan's export, at their most talkative: a planted secret is in none."""
+    topic = f"secret-{uuid4().hex[:8]}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
+    old = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)
+    workload.produce(cluster.bootstrap_servers, topic, {0: [old] * 10})
+    (tmp_path / "password").write_text(PLANTED)
+    (tmp_path / "manifests.yaml").write_text(
+        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: local}\n"
+        f"spec:\n  clusterId: {CLUSTER_ID}\n  bootstrapServers: ['${{env:SERVERS}}']\n"
+        "  client:\n    security.protocol: PLAINTEXT\n    sasl.username: me\n"
+        "    sasl.password: ${env:PLANTED_SECRET}\n    ssl.key.password: ${file:password}\n"
+        "  limits: {recordsPercent: 100, recordsPercentPerTopic: 100}\n"
+        "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: old}\n"
+        f"spec:\n  topics: [{topic}]\n  keep: {{newerThan: 7d}}\n"
+    )
+    shown = ""
+    for words in (
+        ("validate", "manifests.yaml"),
+        ("plan", "manifests.yaml", "--out", "plan.json", "-o", "json"),
+        ("show", "plan.json", "-o", "md"),
+        ("scan", "manifests.yaml", "--out", "facts"),
+        ("apply", "plan.json", "manifests.yaml", "--results", "results.json"),
+        ("journal", "manifests.yaml"),
+        ("doctor", "manifests.yaml"),
+    ):
+        answer = subprocess.run(
+            [sys.executable, "-m", "reconciler", *words, "-v", "--log-format", "json"],
+            cwd=tmp_path,
+            env={**os.environ, "SERVERS": cluster.bootstrap_servers, "PLANTED_SECRET": PLANTED},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert answer.returncode == 0 or words[0] == "doctor", f"{words}: {answer.stderr}"
+        shown += answer.stdout + answer.stderr
+    written = {path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"}
+    assert {"plan.json", "results.json"} <= {path.name for path in written}
+    assert PLANTED not in shown
+    assert [str(path) for path in written if PLANTED.encode() in path.read_bytes()] == []

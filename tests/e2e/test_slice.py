@@ -1,0 +1,203 @@
+"""The main job as a user types it: validate, plan, apply, plan again; judged by Kafka's own tools, not by our client."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.sandbox.tools import run_tool
+
+pytestmark = pytest.mark.brokers
+
+DAY_MS = 86_400_000
+
+
+def reconciler(
+    folder: Path, *words: str, stdin: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The command line as a process, in `folder`, without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "reconciler", *words],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")} | environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def cluster_manifest(cluster: Cluster, *, more: str = "") -> str:
+    servers = json.dumps(cluster.bootstrap_servers.split(","))
+    return f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {servers}
+{more}"""
+
+
+def manifests(folder: Path, cluster: Cluster, policies: str, *, more: str = "") -> None:
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, more=more))
+    (folder / "manifests" / "policies.yaml").write_text(policies)
+
+
+def earliest(cluster: Cluster, topic: str) -> dict[int, int]:
+    """Log starts by Kafka's own kafka-get-offsets."""
+    answer = run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
+    assert answer.returncode == 0, answer.stderr
+    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
+
+
+def groups(cluster: Cluster) -> set[str]:
+    """Group names by Kafka's own kafka-consumer-groups."""
+    answer = run_tool(cluster, "kafka-consumer-groups", "--list")
+    assert answer.returncode == 0, answer.stderr
+    return set(answer.stdout.split())
+
+
+def leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
+    """(leader, first replica) by Kafka's own kafka-topics --describe."""
+    answer = run_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
+    assert answer.returncode == 0, answer.stderr
+    rows = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", answer.stdout)
+    return {int(partition): (int(leader), int(first)) for partition, leader, first in rows}
+
+
+def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) -> None:
+    """What the plan said happens, nothing else does, and the next plan is empty. Applying the same file twice changes nothing."""
+    mark = uuid4().hex[:8]
+    topic, other, group, live = f"slice-{mark}", f"other-{mark}", f"dead-{mark}", f"live-{mark}"
+    now_ms = int(time.time() * 1000)
+    workload.create_topics(
+        cluster.bootstrap_servers,
+        [Topic(topic, partitions=2, replication=3), Topic(other, partitions=1, replication=3)],
+    )
+    for name, partitions in ((topic, 2), (other, 1)):
+        old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
+        new = [Record(b"new", timestamp_ms=now_ms)] * 60
+        workload.produce(cluster.bootstrap_servers, name, {number: [*old, *new] for number in range(partitions)})
+    workload.commit(cluster.bootstrap_servers, group, {(other, 0): 10})
+    workload.commit(cluster.bootstrap_servers, live, {(other, 0): 20})
+    manifests(
+        tmp_path,
+        cluster,
+        f"""\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: slice, owner: tests}}
+spec:
+  topics: [{topic}]
+  keep: {{newerThan: 7d}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead}}
+spec:
+  groups: ["dead-{mark}*"]
+  idleFor: 1s
+  expectAtMost: 3
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders}}
+spec:
+  topics: [{topic}]
+""",
+        more="  limits: {groupsPercent: 100, recordsPercent: 100}\n",
+    )
+    time.sleep(1.5)  # idleFor: 1s
+    planned = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode")
+    assert planned.returncode == 2, planned.stderr + planned.stdout
+    assert f"{topic}[0]" in planned.stdout
+    assert "IRREVERSIBLE" in planned.stdout
+    applied = reconciler(tmp_path, "apply", "plan.json", "--results", "results.json")
+    assert applied.returncode == 0, applied.stderr + applied.stdout
+    assert earliest(cluster, topic) == {0: 40, 1: 40}
+    assert earliest(cluster, other) == {0: 0}
+    left = groups(cluster)
+    assert group not in left
+    assert live in left
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["exit_code"] == 0
+    again = reconciler(tmp_path, "apply", "plan.json")
+    assert again.returncode == 0, again.stderr + again.stdout
+    assert earliest(cluster, topic) == {0: 40, 1: 40}
+    after = reconciler(tmp_path, "plan", "--detailed-exitcode")
+    assert after.returncode == 0, after.stderr + after.stdout
+
+
+def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
+    """A LeaderPolicy plan needs no Spark, and afterwards kafka-topics shows the first replica leading everywhere."""
+    topic = f"led-{uuid4().hex[:8]}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2)))])
+    moved = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1, 3]}]}
+    (tmp_path / "move.json").write_text(json.dumps(moved))
+    done = run_tool(
+        cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(tmp_path / "move.json"), "--execute"
+    )
+    assert done.returncode == 0, done.stderr
+    workload.wait_until(lambda: leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
+    manifests(
+        tmp_path,
+        cluster,
+        f"apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {{name: leaders}}\nspec: {{topics: [{topic}]}}\n",
+    )
+    planned = reconciler(tmp_path, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
+    assert planned.returncode == 0, planned.stderr
+    assert "leader 1 -> 2" in planned.stdout
+    applied = reconciler(tmp_path, "apply", "plan.json")
+    assert applied.returncode == 0, applied.stderr + applied.stdout
+    assert leaders(cluster, topic)[0] == (2, 2)
+
+
+def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    """Exit 4, both ids named, nothing done."""
+    manifests(
+        tmp_path,
+        cluster,
+        "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n",
+    )
+    path = tmp_path / "manifests" / "cluster.yaml"
+    path.write_text(path.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
+    refused = reconciler(tmp_path, "plan")
+    assert refused.returncode == 4
+    assert CLUSTER_ID in refused.stderr
+    assert "AAAAAAAAAAAAAAAAAAAAAA" in refused.stderr
+
+
+def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: Path) -> None:
+    """--within cuts a floor that moved up since the review; --expect-digest refuses any other plan."""
+    mark = uuid4().hex[:8]
+    topic = f"bounded-{mark}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    policy = (
+        "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: bounded}\n"
+        f"spec: {{topics: [{topic}], keep: {{last: 90}}}}\n"
+    )
+    manifests(tmp_path, cluster, policy)
+    reviewed = reconciler(tmp_path, "plan", "--out", "reviewed.json")
+    assert reviewed.returncode == 0, reviewed.stderr
+    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 50})
+    planned = reconciler(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json")
+    assert planned.returncode == 0, planned.stderr
+    refused = reconciler(tmp_path, "apply", "plan.json", "--expect-digest", "sha256:" + "0" * 64)
+    assert refused.returncode == 4
+    assert earliest(cluster, topic) == {0: 0}
+    applied = reconciler(tmp_path, "apply", "plan.json")
+    assert applied.returncode == 0, applied.stderr
+    assert earliest(cluster, topic) == {0: 10}

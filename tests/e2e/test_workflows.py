@@ -1,0 +1,368 @@
+"""The workflows that `init` writes, run for real: a pull request, its merge, drift, and everything that must be refused."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from reconciler import gitops
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.plan import document
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.sandbox.tools import run_tool
+from tests.e2e.github.runner import REPOSITORY, GitHub, WorkflowRun, put_stand_ins
+
+pytestmark = pytest.mark.brokers
+
+PULL = 7
+
+
+class Repository:
+    """A user's repository with the files of `init`, and the calls that GitHub would make on its behalf."""
+
+    def __init__(self, folder: Path, clusters: Mapping[str, Cluster]) -> None:
+        self.folder = folder / "origin"
+        self.state = folder / "state"
+        environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+            f"{name}{purpose}": ({"KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}, {"KAFKA_PASSWORD": "unused"})
+            for name, cluster in clusters.items()
+            for purpose in ("", "-plan", "-converge")
+        }
+        self.entered: list[str] = []
+        self.hub = GitHub(self.folder, self.state, environments, approve=self._enter)
+        put_stand_ins(self.state)
+        self.folder.mkdir()
+        self.git("init", "-q", "-b", "main")
+        for path, text in gitops.github("0.0.0").items():
+            self._write(str(path), text)
+        for name, cluster in clusters.items():
+            self._write(f"manifests/{name}/cluster.yaml", _cluster_manifest(name, cluster.cluster_id))
+            self._write(f"manifests/{name}/leaders.yaml", _leaders(name))
+        self.base = self.commit("init")
+
+    def _enter(self, environment: str) -> bool:
+        self.entered.append(environment)
+        return True
+
+    def git(self, *words: str) -> str:
+        identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
+        return subprocess.run(
+            ["git", *identity, *words], cwd=self.folder, check=True, capture_output=True, text=True, timeout=60
+        ).stdout.strip()
+
+    def _write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text)
+
+    def commit(self, message: str, **files: str) -> str:
+        for name, text in files.items():
+            self._write(f"manifests/eu/{name}.yaml", text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def pull_request(self, head: str, *, repository: str = REPOSITORY) -> WorkflowRun:
+        """What happens when a commit is pushed to the pull request."""
+        event = {"pull_request": {"number": PULL, "head": {"sha": head, "repo": {"full_name": repository}}}}
+        pulls = [{"number": PULL, "merge_commit_sha": None, "head": event["pull_request"]["head"]}]
+        (self.state / "pulls.json").write_text(json.dumps(pulls))
+        return self.hub.run("plan.yml", "pull_request", event, sha=head)
+
+    def merge(self, head: str, *, associated: bool = True) -> WorkflowRun:
+        """Squash the pull request onto main and run what that triggers."""
+        self.git("checkout", "-q", self.base)
+        self.git("checkout", "-q", head, "--", ".")
+        merged = self.commit("merged")
+        if associated:
+            path = self.state / "pulls.json"
+            pulls = json.loads(path.read_text())
+            pulls[0]["merge_commit_sha"] = merged
+            path.write_text(json.dumps(pulls))
+        return self.hub.run("apply.yml", "push", {}, sha=merged)
+
+    def scheduled(self, workflow: str) -> WorkflowRun:
+        return self.hub.run(workflow, "schedule", {}, sha=self.git("rev-parse", "HEAD"))
+
+    def stored(self, name: str) -> list[dict[str, Any]]:
+        path = self.state / f"{name}.json"
+        rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+        return rows
+
+    def comments(self) -> dict[str, str]:
+        """Body of the comment on each cluster. Fails where there are two."""
+        bodies = [comment["body"] for comment in self.stored("comments") if comment["issue"] == PULL]
+        by_cluster = {body.split("-->")[0].split()[-1]: body for body in bodies}
+        assert len(by_cluster) == len(bodies)
+        return by_cluster
+
+
+def _cluster_manifest(
+    name: str, cluster_id: str = CLUSTER_ID, limits: str = "{groupsPercent: 100, recordsPercent: 100}"
+) -> str:
+    return f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: {name}}}
+spec:
+  clusterId: {cluster_id}
+  bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
+  limits: {limits}
+"""
+
+
+def _leaders(name: str) -> str:
+    return f"""\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders, cluster: {name}}}
+spec: {{topics: [nothing-is-called-this-*]}}
+"""
+
+
+def _removal(*groups: str, idle_for: str = "0s") -> str:
+    """With `idleFor: 0s` no evidence is wanted, and planning takes two seconds instead of eight."""
+    return f"""\
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead, cluster: eu}}
+spec: {{groups: {json.dumps(groups)}, idleFor: {idle_for}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Cluster]:
+    """A second cluster: two manifests may not name one."""
+    started = start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)
+    try:
+        yield started
+    finally:
+        stop(started)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, cluster: Cluster) -> Repository:
+    return Repository(tmp_path, {"eu": cluster})
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """A topic of 100 records."""
+    name = f"flow-{uuid4().hex[:8]}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
+    return name
+
+
+def _groups(cluster: Cluster) -> set[str]:
+    answer = run_tool(cluster, "kafka-consumer-groups", "--list")
+    assert answer.returncode == 0, answer.stderr
+    return set(answer.stdout.split())
+
+
+def _log_start(cluster: Cluster, topic: str) -> int:
+    return workload.watermarks(cluster.bootstrap_servers, topic, 0)[0]
+
+
+def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
+    """One comment per cluster edited in place; the merge applies what was reviewed after one approval, and then nothing drifts."""
+    repository = Repository(tmp_path, {"eu": cluster, "us": other})
+    group = f"dead-{topic}"
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
+    floor = f"""\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor, cluster: eu}}
+spec: {{topics: [{topic}], keep: {{last: 60}}}}
+"""
+    head = repository.commit("change", floor=floor, groups=_removal(group))
+
+    reviewed = repository.pull_request(head)
+    assert reviewed.results() == dict.fromkeys(("Validate", "Plan eu", "Plan us", "Comment"), "success"), reviewed.log
+    assert repository.entered == ["eu-plan", "us-plan"]
+    first = repository.comments()
+    assert set(first) == {"eu", "us"}
+    assert topic in first["eu"]
+    assert group in first["eu"]
+    assert topic in reviewed.jobs["Plan eu"].summary
+    assert repository.pull_request(head).results()["Comment"] == "success"
+    assert set(repository.comments()) == {"eu", "us"}
+    assert (_log_start(cluster, topic), group in _groups(cluster)) == (0, True)
+
+    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
+    repository.entered.clear()
+    merged = repository.merge(head)
+    assert set(merged.results().values()) == {"success"}, merged.log
+    assert sorted(repository.entered) == ["eu", "eu-plan", "us-plan"]
+    assert merged.jobs["Apply to eu"].concurrency == "reconciler-apply-eu"
+    assert _log_start(cluster, topic) == 40, "not further than what was reviewed, though the rule now allows 60"
+    assert group not in _groups(cluster)
+    results = json.loads((repository.state / f"artifacts/{merged.id}/results-eu/results.json").read_text())
+    assert results["exit_code"] == 0
+    assert topic in merged.jobs["Apply to eu"].summary
+
+    quiet = repository.scheduled("drift.yml")
+    assert set(quiet.results().values()) == {"success"}, quiet.log
+    assert repository.stored("issues") == []
+
+
+def test_a_pull_request_of_a_fork_is_validated_and_nothing_else(repository: Repository) -> None:
+    """No plan, no comment, no environment and so no secret for a fork; broken manifests are annotated."""
+    head = repository.commit("change", groups=_removal("some-group"))
+    run = repository.pull_request(head, repository="mallory/housekeeping")
+    assert run.results() == {"Validate": "success", "plan": "skipped", "comment": "skipped"}
+    assert repository.entered == []
+    assert not (repository.state / "calls.jsonl").exists()
+    broken = repository.commit("broken", groups=_removal("some-group").replace("groups:", "gruops:"))
+    refused = repository.pull_request(broken, repository="mallory/housekeeping")
+    assert refused.results()["Validate"] == "failure"
+    assert "file=manifests/eu/groups.yaml,line=4" in refused.log
+    pulls = repository.stored("pulls")
+    assert pulls[0]["head"]["repo"]["full_name"] == "mallory/housekeeping"
+    merged = repository.merge(head)
+    assert merged.results()["Find what was reviewed"] == "failure"
+    assert "::error title=Not reviewed::" in merged.log
+
+
+def test_what_appeared_after_the_review_waits_for_the_next_one(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
+    """A group that came up after the review is beyond it: the reviewed one goes, the other stays and is told about."""
+    reviewed, later = f"reviewed-{topic}", f"later-{topic}"
+    workload.commit(cluster.bootstrap_servers, reviewed, {(topic, 0): 1})
+    head = repository.commit("change", groups=_removal(reviewed, later))
+    assert repository.pull_request(head).results()["Comment"] == "success"
+    workload.commit(cluster.bootstrap_servers, later, {(topic, 0): 1})
+    merged = repository.merge(head)
+    assert merged.results()["Apply to eu"] == "success", merged.log
+    assert "B108" in merged.jobs["Plan eu"].summary
+    assert (reviewed in _groups(cluster), later in _groups(cluster)) == (False, True)
+
+
+def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
+    """The plan is shown, the check is red with the limit's name, and merging all the same applies nothing and asks nobody."""
+    group = f"limited-{topic}"
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    head = repository.commit("change", groups=_removal(group), cluster=_cluster_manifest("eu", limits="{groups: 0}"))
+    run = repository.pull_request(head)
+    assert run.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
+    assert "(exit 3)" in run.jobs["Plan eu"].log
+    assert "::error title=limit groups::" in run.jobs["Plan eu"].log
+    assert group in repository.comments()["eu"]
+    repository.entered.clear()
+    merged = repository.merge(head)
+    assert merged.results()["Plan eu"] == "failure"
+    assert merged.results()["apply"] == "skipped"
+    assert repository.entered == ["eu-plan"]
+    assert group in _groups(cluster)
+
+
+def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
+    """An old plan does not stay in the comment as if it were today's; without a plan nothing is applied."""
+    group = f"away-{topic}"
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    head = repository.commit("change", groups=_removal(group))
+    assert repository.pull_request(head).results()["Comment"] == "success"
+    assert group in repository.comments()["eu"]
+    nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    here = repository.hub.environments
+    repository.hub.environments = {**here, "eu-plan": (nowhere, {})}
+    repository.hub.machine = {"RECONCILER_TIMEOUT": "2"}
+    again = repository.commit("again")
+    away = repository.pull_request(again)
+    assert away.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
+    assert "error: no broker of 127.0.0.1:1 answered" in away.jobs["Plan eu"].log
+    assert group not in repository.comments()["eu"]
+    assert f"https://github.com/{REPOSITORY}/actions/runs/{away.id}" in repository.comments()["eu"]
+    repository.hub.environments = here
+    merged = repository.merge(again)
+    assert merged.results()["Plan eu"] == "failure"
+    assert "::error title=Not reviewed::" in merged.jobs["Plan eu"].log
+    assert group in _groups(cluster)
+
+
+def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: Cluster, topic: str) -> None:
+    """One issue per cluster: opened on drift, the same while nothing changes, kept through a run that saw nothing, closed in sync."""
+    group = f"drifting-{topic}"
+    repository.commit("merged long ago", groups=_removal(group))
+    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
+    assert repository.stored("issues") == []
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
+    [opened] = repository.stored("issues")
+    assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
+    assert f'"{group}"' in opened["body"]
+    here = repository.hub.environments
+    repository.hub.environments = {**here, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
+    repository.hub.machine = {"RECONCILER_TIMEOUT": "2"}
+    blind = repository.scheduled("drift.yml")
+    assert blind.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
+    repository.hub.environments = here
+    repository.hub.machine = {}
+    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
+    assert repository.stored("issues") == [opened], "an unchanged drift is an unchanged issue, since when included"
+    answer = run_tool(cluster, "kafka-consumer-groups", "--delete", "--group", group)
+    assert answer.returncode == 0, answer.stderr
+    assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
+    [closed] = repository.stored("issues")
+    assert (closed["number"], closed["state"]) == (opened["number"], "closed")
+    assert repository.stored("comments")[-1]["body"] == "In sync again."
+
+
+def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, cluster: Cluster, topic: str) -> None:
+    """Nobody reviewed a plan, so there is nothing to apply within; the search for it was repeated with pauses."""
+    group = f"pushed-{topic}"
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    (repository.state / "pulls.json").write_text("[]")
+    run = repository.merge(repository.commit("pushed", groups=_removal(group)), associated=False)
+    assert run.results()["Find what was reviewed"] == "failure"
+    assert "::error title=Not reviewed::" in run.log
+    assert (repository.state / "sleeps").read_text().splitlines() == ["sleep 5"] * 3
+    assert repository.entered == []
+    assert group in _groups(cluster)
+
+
+def test_only_the_plan_that_was_approved_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
+    """A plan that was exchanged while the approval was pending is refused by its digest, however valid it is in itself."""
+    approved, exchanged = f"approved-{topic}", f"exchanged-{topic}"
+    for group in (approved, exchanged):
+        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    head = repository.commit("change", groups=_removal(approved, exchanged))
+    assert repository.pull_request(head).results()["Comment"] == "success"
+
+    def exchange(environment: str) -> bool:
+        if environment == "eu":
+            path = repository.state / "artifacts" / str(repository.hub.runs) / "apply-eu" / "eu" / "plan.json"
+            plan = document.read(path)
+            only = tuple(action for action in plan.actions if exchanged in str(action.address))
+            document.write(replace(plan, decisions=only), path)
+        return True
+
+    repository.hub.approve = exchange
+    merged = repository.merge(head)
+    assert merged.results()["Apply to eu"] == "failure"
+    assert "(exit 4)" in merged.jobs["Apply to eu"].log
+    assert {approved, exchanged} <= _groups(cluster)
+
+
+def test_converge_runs_only_where_something_is_continuous(repository: Repository, cluster: Cluster, topic: str) -> None:
+    """The schedule enters the environments of clusters with a continuous policy, and carries that policy out."""
+    idle = repository.scheduled("converge.yml")
+    assert idle.results() == {"List the clusters": "success", "converge": "skipped"}
+    continuous = _removal(f"dead-{topic}").replace("spec:", "mode: continuous\nspec:")
+    repository.commit("continuous", groups=continuous)
+    workload.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
+    run = repository.scheduled("converge.yml")
+    assert run.results() == {"List the clusters": "success", "Converge eu": "success"}, run.log
+    assert repository.entered == ["eu-converge"]
+    assert run.jobs["Converge eu"].concurrency == "reconciler-converge-eu"
+    assert f"dead-{topic}" not in _groups(cluster)

@@ -1,0 +1,315 @@
+"""A cluster in memory, behind the Gateway protocol. tests/contract holds it to what real brokers do; it knows nothing more.
+
+Faults are brokers' words: a code, answered with or without the request being carried out. `meanwhile` moves the world between the last
+look and the request, where races live.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError
+
+from reconciler.kafka.codes import Operation, item_answer
+from reconciler.model.action import Election
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import GroupNow, ItemAnswer, PartitionNow
+from reconciler.model.snapshot import GroupState, GroupType, Unread
+
+MOST_ELECTIONS = 10_000
+
+
+@dataclass
+class FakePartition:
+    """`leader` None: leaderless."""
+
+    replicas: tuple[int, ...]
+    in_sync: set[int]
+    leader: int | None
+    log_start: int = 0
+    high_watermark: int = 0
+
+
+@dataclass
+class FakeTopic:
+    topic_id: str
+    partitions: dict[int, FakePartition]
+    cleanup: frozenset[str] = frozenset({"delete"})
+
+
+@dataclass
+class FakeGroup:
+    commits: dict[TopicPartition, int] = field(default_factory=dict)
+    members: int = 0
+    type: GroupType = GroupType.CLASSIC
+    hidden: bool = False
+    """Not in the listing and described DEAD, as share groups are; deleting it succeeds all the same."""
+
+
+@dataclass
+class Fault:
+    """Answers `code` for the subjects named (None: all); `carried_out`: the request has its effect all the same."""
+
+    operation: Operation
+    code: int
+    subjects: frozenset[object] | None = None
+    carried_out: bool = False
+    times: int = 1
+
+
+@dataclass
+class Request:
+    """One request that went out, as it was asked."""
+
+    operation: Operation
+    subjects: tuple[object, ...]
+    targets: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class FakeCluster:
+    """Brokers 1 to 3 by default. `silent` brokers answer nothing; `may_describe` False: the caller lacks DESCRIBE on the cluster."""
+
+    def __init__(self, brokers: int = 3) -> None:
+        self.brokers = tuple(range(1, brokers + 1))
+        self.topics: dict[str, FakeTopic] = {}
+        self.groups: dict[str, FakeGroup] = {}
+        self.silent: set[int] = set()
+        self.may_describe = True
+        self.may_delete_groups = True
+        self.most_elections = MOST_ELECTIONS
+        self.faults: list[Fault] = []
+        self.requests: list[Request] = []
+        self.refreshes = 0
+        self.meanwhile: Callable[[Operation], None] = lambda _operation: None
+
+    # What happens in the world.
+
+    def create_topic(
+        self, topic: str, partitions: int = 1, *, replication: int | None = None, cleanup: Iterable[str] = ("delete",)
+    ) -> None:
+        count = len(self.brokers) if replication is None else replication
+        made = {}
+        for number in range(partitions):
+            replicas = tuple(self.brokers[(number + at) % len(self.brokers)] for at in range(count))
+            made[number] = FakePartition(replicas, set(replicas), replicas[0])
+        self.topics[topic] = FakeTopic(uuid.uuid4().hex[:22], made, frozenset(cleanup))
+
+    def delete_topic(self, topic: str) -> None:
+        del self.topics[topic]
+        for group in self.groups.values():
+            group.commits = {at: offset for at, offset in group.commits.items() if at.topic != topic}
+
+    def produce(self, topic: str, counts: Mapping[int, int]) -> None:
+        for number, count in counts.items():
+            self.topics[topic].partitions[number].high_watermark += count
+
+    def expire(self, at: TopicPartition, log_start: int) -> None:
+        """Retention removes records by itself."""
+        partition = self.partition(at)
+        partition.log_start = max(partition.log_start, min(log_start, partition.high_watermark))
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self.groups.setdefault(group, FakeGroup()).commits.update(offsets)
+
+    def join(self, group: str) -> None:
+        self.groups.setdefault(group, FakeGroup()).members += 1
+
+    def leave(self, group: str) -> None:
+        self.groups[group].members -= 1
+
+    def stop_broker(self, broker: int) -> None:
+        """It leaves every in-sync set; another in-sync replica leads, or none."""
+        for topic in self.topics.values():
+            for partition in topic.partitions.values():
+                partition.in_sync.discard(broker)
+                if partition.leader == broker:
+                    partition.leader = next((r for r in partition.replicas if r in partition.in_sync), None)
+
+    def start_broker(self, broker: int) -> None:
+        """It comes back in sync and leads nothing but what nobody led."""
+        for topic in self.topics.values():
+            for partition in topic.partitions.values():
+                if broker in partition.replicas:
+                    partition.in_sync.add(broker)
+                    if partition.leader is None:
+                        partition.leader = broker
+
+    def partition(self, at: TopicPartition) -> FakePartition:
+        return self.topics[at.topic].partitions[at.partition]
+
+    # The Gateway.
+
+    def cluster_id(self) -> str:
+        return "fake-cluster"
+
+    def refresh(self) -> None:
+        self.refreshes += 1
+
+    def partitions_now(
+        self, partitions: Iterable[TopicPartition], *, offsets: bool
+    ) -> Mapping[TopicPartition, PartitionNow]:
+        return {at: self._partition_now(at, offsets=offsets) for at in partitions}
+
+    def committed(
+        self, wanted: Mapping[str, Sequence[TopicPartition]]
+    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
+        found: dict[tuple[str, TopicPartition], int | Unread | None] = {}
+        for group, partitions in wanted.items():
+            known = self.groups.get(group, FakeGroup())
+            for at in partitions:
+                found[group, at] = Unread("silent") if self._unheard(group) else known.commits.get(at)
+        return found
+
+    def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
+        return {group: self._group_now(group) for group in groups}
+
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+        if any(offset < 1 for offset in before_offsets.values()):
+            raise ValueError("no target below 1")
+        if not before_offsets:
+            return {}
+        self._asked(Request(Operation.DELETE_RECORDS, tuple(before_offsets), dict(before_offsets)))
+        return {
+            at: self._answer(Operation.DELETE_RECORDS, at, lambda at=at, offset=offset: self._truncate(at, offset))
+            for at, offset in before_offsets.items()
+        }
+
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+        if not groups:
+            return {}
+        self._asked(Request(Operation.DELETE_GROUP, tuple(groups)))
+        return {
+            group: self._answer(Operation.DELETE_GROUP, group, lambda group=group: self._remove(group))
+            for group in dict.fromkeys(groups)
+        }
+
+    def elect_leaders(
+        self, election: Election, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemAnswer]:
+        if not partitions:
+            return {}
+        self._asked(Request(Operation.ELECT_LEADER, tuple(partitions)))
+        if len(partitions) > self.most_elections:
+            refused = item_answer(Operation.ELECT_LEADER, KafkaError.POLICY_VIOLATION, "too many")
+            return dict.fromkeys(partitions, refused)
+        return {
+            at: self._answer(Operation.ELECT_LEADER, at, lambda at=at: self._elect(election, at)) for at in partitions
+        }
+
+    # How brokers carry it out.
+
+    def _asked(self, request: Request) -> None:
+        self.requests.append(request)
+        self.meanwhile(request.operation)
+
+    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemAnswer:
+        for fault in self.faults:
+            if (
+                fault.operation is operation
+                and fault.times > 0
+                and (fault.subjects is None or subject in fault.subjects)
+            ):
+                fault.times -= 1
+                if fault.carried_out:
+                    carry_out()
+                return item_answer(operation, fault.code, "made up")
+        return item_answer(operation, carry_out(), "")
+
+    def _truncate(self, at: TopicPartition, before_offset: int) -> int:
+        topic = self.topics.get(at.topic)
+        if topic is None or at.partition not in topic.partitions:
+            return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        partition = topic.partitions[at.partition]
+        if partition.leader is None:
+            return int(KafkaError.LEADER_NOT_AVAILABLE)
+        if partition.leader in self.silent:
+            return int(KafkaError._TIMED_OUT)
+        if "delete" not in topic.cleanup:
+            return int(KafkaError.POLICY_VIOLATION)
+        if before_offset > partition.high_watermark:
+            return int(KafkaError.OFFSET_OUT_OF_RANGE)
+        partition.log_start = max(partition.log_start, before_offset)
+        return int(KafkaError.NO_ERROR)
+
+    def _remove(self, group: str) -> int:
+        found = self.groups.get(group)
+        if not self.may_delete_groups:
+            return int(KafkaError.GROUP_AUTHORIZATION_FAILED)
+        if self._unheard(group):
+            return int(KafkaError._TIMED_OUT)
+        if found is None:
+            return int(KafkaError.GROUP_ID_NOT_FOUND)
+        if found.members:
+            return int(KafkaError.NON_EMPTY_GROUP)
+        del self.groups[group]
+        return int(KafkaError.NO_ERROR)
+
+    def _elect(self, election: Election, at: TopicPartition) -> int:
+        topic = self.topics.get(at.topic)
+        if topic is None or at.partition not in topic.partitions:
+            return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        partition = topic.partitions[at.partition]
+        if election is Election.UNCLEAN:
+            if partition.leader is not None:
+                return int(KafkaError.ELECTION_NOT_NEEDED)
+            return int(KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+        preferred = partition.replicas[0]
+        if partition.leader == preferred:
+            return int(KafkaError.ELECTION_NOT_NEEDED)
+        if preferred not in partition.in_sync:
+            return int(KafkaError.PREFERRED_LEADER_NOT_AVAILABLE)
+        partition.leader = preferred
+        return int(KafkaError.NO_ERROR)
+
+    def _partition_now(self, at: TopicPartition, *, offsets: bool) -> PartitionNow:
+        topic = self.topics.get(at.topic)
+        if topic is None or at.partition not in topic.partitions:
+            gone = Unread("there is no such partition")
+            return PartitionNow(
+                exists=False,
+                topic_id=gone,
+                leader=gone,
+                replicas=gone,
+                in_sync=gone,
+                log_start=gone,
+                high_watermark=gone,
+            )
+        partition = topic.partitions[at.partition]
+        unread = Unread("not asked")
+        if partition.leader is None:
+            unread = Unread("no leader")
+        elif partition.leader in self.silent:
+            unread = Unread("silent")
+        told = offsets and partition.leader is not None and partition.leader not in self.silent
+        return PartitionNow(
+            exists=True,
+            topic_id=topic.topic_id,
+            leader=partition.leader,
+            replicas=partition.replicas,
+            in_sync=tuple(sorted(partition.in_sync)),
+            log_start=partition.log_start if told else unread,
+            high_watermark=partition.high_watermark if told else unread,
+        )
+
+    def _group_now(self, name: str) -> GroupNow:
+        group = self.groups.get(name)
+        if self._unheard(name) or (self.silent and (group is None or group.hidden)):
+            silent = Unread("the list of groups is not complete")
+            return GroupNow(listed=silent, type=silent, state=silent, fingerprint=silent)
+        if (group is None or group.hidden) and self.may_describe:
+            gone = Unread("there is no such group")
+            return GroupNow(listed=False, type=gone, state=gone, fingerprint=gone)
+        if not self.may_describe or group is None:
+            hidden = Unread("the list of groups may be short")
+            return GroupNow(listed=hidden, type=hidden, state=hidden, fingerprint=hidden)
+        return GroupNow(
+            listed=True,
+            type=group.type,
+            state=GroupState.STABLE if group.members else GroupState.EMPTY,
+            fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
+        )
+
+    def _unheard(self, group: str) -> bool:
+        """Its coordinator is silent."""
+        return self.brokers[sum(group.encode("utf-8", "replace")) % len(self.brokers)] in self.silent

@@ -1,0 +1,164 @@
+"""A cluster in memory with a memory: when records were written and groups were active. It shows itself as the scan would.
+
+The stateful property drives planner, recheck and applier with it, against one and the same world.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
+from reconciler.model.needs import Needs
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    GroupFacts,
+    GroupState,
+    PartitionFacts,
+    Reader,
+    TopicFacts,
+    Unread,
+)
+from tests.fakes.cluster import FakeCluster
+from tests.strategies.facts import CLUSTER_ID
+
+SILENT = Unread("its broker did not answer")
+
+
+@dataclass
+class Lab:
+    """The verbs of the world, each with its trace. `now_ms` moves by `pass_time` only."""
+
+    now_ms: int
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    written: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """Timestamps of all records ever written, by topic id and partition; offsets are positions."""
+    active: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Group → (time of its newest record in the commit log, that record's offset)."""
+    _log_end: int = 0
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+
+    def create(self, topic: str, partitions: int, cleanup: Iterable[str] = ("delete",)) -> None:
+        self.cluster.create_topic(topic, partitions, cleanup=cleanup)
+
+    def drop(self, topic: str) -> None:
+        groups = [name for name, group in self.cluster.groups.items() if any(at.topic == topic for at in group.commits)]
+        self.cluster.delete_topic(topic)
+        for group in groups:
+            self._trace(group)
+
+    def produce(self, at: TopicPartition, count: int) -> None:
+        found = self.cluster.topics.get(at.topic)
+        if found is None or at.partition not in found.partitions or found.partitions[at.partition].leader is None:
+            return
+        self.cluster.produce(at.topic, {at.partition: count})
+        self.written.setdefault((found.topic_id, at.partition), []).extend([self.now_ms] * count)
+
+    def commit(self, group: str, at: TopicPartition, offset: int) -> None:
+        found = self.cluster.topics.get(at.topic)
+        if found is not None and at.partition in found.partitions:
+            self.cluster.commit(group, {at: min(offset, found.partitions[at.partition].high_watermark)})
+            self._trace(group)
+
+    def join(self, group: str) -> None:
+        self.cluster.join(group)
+        self._trace(group)
+
+    def leave(self, group: str) -> None:
+        if group in self.cluster.groups and self.cluster.groups[group].members:
+            self.cluster.leave(group)
+            self._trace(group)
+
+    def snapshot(self, needs: Needs, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+        """Everything there is, more than `needs` asks; of silent brokers nothing."""
+        instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
+        topics, partitions = {}, {}
+        for name, topic in self.cluster.topics.items():
+            records = 0
+            for number in topic.partitions:
+                at = TopicPartition(name, number)
+                facts = self._partition(at, instants, last_purges.get(at))
+                partitions[at] = facts
+                if isinstance(facts.high_watermark, int) and isinstance(facts.log_start, int):
+                    records += facts.high_watermark - facts.log_start
+            topics[name] = TopicFacts(
+                name=name,
+                topic_id=topic.topic_id,
+                internal=False,
+                partitions=len(topic.partitions),
+                cleanup_policy=topic.cleanup,
+                records=records,
+            )
+        silent = SILENT if self.cluster.silent else None
+        return ClusterSnapshot(
+            cluster_id=CLUSTER_ID,
+            observed_at_ms=self.now_ms,
+            brokers=self.cluster.brokers,
+            topics=topics,
+            groups={name: self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)},
+            partitions=partitions,
+            groups_incomplete=silent,
+            readers_incomplete=silent,
+            cluster_records=sum(t.records for t in topics.values() if isinstance(t.records, int)),
+        )
+
+    def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
+        topic = self.cluster.topics[at.topic]
+        now = self.cluster.partition(at)
+        lost: Unread | None = SILENT if now.leader in self.cluster.silent or now.leader is None else None
+        def told(fact: int | None) -> int | Unread | None:
+            return fact if lost is None else lost
+
+        written = self.written.get((topic.topic_id, at.partition), [])
+
+        def offset_at(instant: int) -> int | None:
+            found = max(bisect_left(written, instant), now.log_start)
+            return found if found < now.high_watermark else None
+
+        return PartitionFacts(
+            partition=at,
+            topic_id=topic.topic_id,
+            leader=now.leader,
+            replicas=now.replicas,
+            in_sync=tuple(sorted(now.in_sync)),
+            log_start=told(now.log_start),
+            stable_end=told(now.high_watermark),
+            high_watermark=told(now.high_watermark),
+            offsets_at={instant: told(offset_at(instant)) for instant in instants},
+            readers=self._readers(at, now.log_start),
+            readers_below=told(now.high_watermark),
+            last_purge_ms=last_purge_ms,
+        )
+
+    def _readers(self, at: TopicPartition, log_start: int) -> tuple[Reader, ...] | Unread:
+        if self.cluster.silent:
+            return SILENT
+        readers = []
+        topic_id = self.cluster.topics[at.topic].topic_id
+        for name, group in sorted(self.cluster.groups.items()):
+            if at in group.commits:
+                readers.append(Reader(name, group.commits[at], topic_id=topic_id))
+            elif any(other.topic == at.topic for other in group.commits):
+                readers.append(Reader(name, log_start, implied=True, topic_id=topic_id))
+        return tuple(readers)
+
+    def _group(self, name: str) -> GroupFacts:
+        group = self.cluster.groups[name]
+        last_ms, offset = self.active.get(name, (self.now_ms, 0))
+        return GroupFacts(
+            group=name,
+            listed=True,
+            type=group.type,
+            state=GroupState.STABLE if group.members else GroupState.EMPTY,
+            commits=len(group.commits),
+            commit_topics=len({at.topic for at in group.commits}),
+            fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
+            last_activity_ms=last_ms,
+            newest_record=(0, offset),
+        )
+
+    def _trace(self, group: str) -> None:
+        self._log_end += 1
+        self.active[group] = (self.now_ms, self._log_end)

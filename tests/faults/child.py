@@ -1,0 +1,34 @@
+"""The sending part of an apply as a process of its own, to be killed: reads pickled actions, sends them, says what became of them."""
+
+import pickle
+import sys
+import time
+from pathlib import Path
+
+from reconciler.apply.applier import apply
+from reconciler.apply.journal import FileJournal
+from reconciler.apply.settings import Settings
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+
+
+def main() -> None:
+    actions_path, journal_path, servers, timeout_s, settings_path = sys.argv[1:]
+    actions = pickle.loads(Path(actions_path).read_bytes())
+    settings: Settings = pickle.loads(Path(settings_path).read_bytes())
+    gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s)))
+    for outcome in apply(
+        actions,
+        gateway=gateway,
+        journal=FileJournal(Path(journal_path)),
+        run_id="killed",
+        plan_digest="killed",
+        clock=lambda: time.time_ns() // 1_000_000,
+        sleep=time.sleep,
+        settings=settings,
+    ):
+        print(outcome.action.address, outcome.status, flush=True)
+
+
+if __name__ == "__main__":
+    main()

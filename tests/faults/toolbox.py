@@ -1,0 +1,106 @@
+"""Kafka's own command-line tools in one warm JVM: the same classes that their scripts start, without a start each.
+
+A trial asks them seven times; as processes that was half of its time. What the answers mean is the witness's.
+"""
+
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import pyspark
+from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
+
+from reconciler.sandbox import config
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.java import find_java
+from reconciler.sandbox.tools import TOOLS
+
+
+class Toolbox:
+    """`run(tool, …)` answers what the tool printed. Not for two threads at once: a tool prints to the JVM's standard output."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+        self._process = subprocess.Popen(
+            [
+                str(find_java()),
+                "-Xmx256m",
+                *config.JVM_FLAGS,
+                "-cp",
+                f"{cluster.jars}/*:{jar}",
+                "py4j.GatewayServer",
+                "--die-on-broken-pipe",
+                "0",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        port = int(self._process.stdout.readline())
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auto_convert=True),
+            callback_server_parameters=CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True),
+        )
+        server = self._gateway.get_callback_server()
+        self._gateway.java_gateway_server.resetCallbackClient(
+            self._gateway.java_gateway_server.getCallbackClient().getAddress(), server.get_listening_port()
+        )
+        self._exit = _Exit()
+        self._gateway.jvm.org.apache.kafka.common.utils.Exit.setExitProcedure(self._exit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._gateway.shutdown()
+        with self._process:  # closes the pipes, and waits
+            self._process.kill()
+
+    def run(self, tool: str, *words: str) -> str:
+        """What a tool (its script's name, or its class) printed. Raises RuntimeError where its exit code is not 0."""
+        words = ("--bootstrap-server", self._cluster.bootstrap_servers, *words)
+        with self._lock:
+            self._exit.code = 0
+            jvm: Any = self._gateway.jvm
+            array = self._gateway.new_array(jvm.java.lang.String, len(words))
+            for at, word in enumerate(words):
+                array[at] = word
+            buffer = jvm.java.io.ByteArrayOutputStream()
+            before = jvm.java.lang.System.out
+            jvm.java.lang.System.setOut(jvm.java.io.PrintStream(buffer, True))
+            try:
+                _resolve(jvm, TOOLS.get(tool, tool)).main(array)
+            finally:
+                jvm.java.lang.System.setOut(before)
+            said = str(buffer.toString())
+        if self._exit.code:
+            raise RuntimeError(f"{tool} {' '.join(words)}: exit code {self._exit.code}: {said[-500:]}")
+        return said
+
+
+class _Exit:
+    """Kafka's tools end by ending the JVM; here they only say their code."""
+
+    def __init__(self) -> None:
+        self.code = 0
+
+    def execute(self, code: int, _message: str | None) -> None:
+        self.code = self.code or code
+
+    class Java:
+        implements: ClassVar = ["org.apache.kafka.common.utils.Exit$Procedure"]
+
+
+def _resolve(jvm: Any, name: str) -> Any:
+    found = jvm
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

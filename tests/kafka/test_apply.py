@@ -1,0 +1,226 @@
+"""The applier on real brokers, judged by Kafka's own tools: what was planned happened, nothing beside it, and a second time nothing."""
+
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.apply.applier import apply
+from reconciler.apply.journal import FileJournal
+from reconciler.kafka import journal as topic_journal
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.journal import TopicJournal
+from reconciler.model.action import (
+    Action,
+    Consumers,
+    DeleteGroup,
+    DeleteRecords,
+    Election,
+    ElectLeader,
+    Guard,
+    Mode,
+    SeenGroup,
+    SeenLeadership,
+    SeenPartition,
+)
+from reconciler.model.names import NOWHERE, Address, TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Journal
+from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.sandbox import tools
+from reconciler.sandbox.cluster import Cluster
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture
+def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
+    made = KafkaGateway(connection(cluster))
+    yield made
+    made.close()
+
+
+def connection(cluster: Cluster) -> Connection:
+    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
+
+
+def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list[Outcome]:
+    return list(
+        apply(
+            actions,
+            gateway=gateway,
+            journal=journal,
+            run_id=uuid.uuid4().hex,
+            plan_digest="sha256:plan",
+            clock=lambda: time.time_ns() // 1_000_000,
+            sleep=time.sleep,
+        )
+    )
+
+
+def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
+    """One of each, as a plan would hold them: the first partition truncated, the group removed, the second one's leader elected."""
+    purged, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    now = gateway.partitions_now([purged, led], offsets=True)
+    there = gateway.groups_now([group])[group]
+    first, second = now[purged], now[led]
+    assert isinstance(first.topic_id, str)
+    assert isinstance(first.leader, int)
+    assert isinstance(first.replicas, tuple)
+    assert isinstance(first.log_start, int)
+    assert isinstance(second.replicas, tuple)
+    assert isinstance(there.fingerprint, str)
+    return [
+        DeleteRecords(
+            address=Address("RetentionFloor", "floor", topic, 0),
+            declared_at=NOWHERE,
+            reason="test",
+            mode=Mode.MERGE,
+            partition=purged,
+            before_offset=before_offset,
+            seen=SeenPartition(
+                topic_id=first.topic_id,
+                log_start=first.log_start,
+                stable_end=10,
+                high_watermark=10,
+                leader=first.leader,
+                replicas=first.replicas,
+                in_sync=first.replicas,
+            ),
+            guard=Guard(consumers=Consumers.BLOCK),
+            vouched=False,
+            drift=True,
+        ),
+        DeleteGroup(
+            address=Address("GroupRemoval", "dead", group),
+            declared_at=NOWHERE,
+            reason="test",
+            mode=Mode.MERGE,
+            group=group,
+            idle_for_ms=0,
+            seen=SeenGroup(
+                type=GroupType.CLASSIC,
+                state=GroupState.EMPTY,
+                commits=1,
+                commit_topics=1,
+                fingerprint=there.fingerprint,
+                last_activity_ms=None,
+                newest_record=None,
+            ),
+        ),
+        ElectLeader(
+            address=Address("LeaderPolicy", "leaders", topic, 1),
+            declared_at=NOWHERE,
+            reason="test",
+            mode=Mode.MERGE,
+            partition=led,
+            election=Election.PREFERRED,
+            leader_wanted=second.replicas[0],
+            seen=SeenLeadership(
+                topic_id=first.topic_id,
+                leader=second.leader if isinstance(second.leader, int) else None,
+                replicas=second.replicas,
+                in_sync=second.replicas,
+            ),
+        ),
+    ]
+
+
+def disorder(cluster: Cluster) -> tuple[str, str, str]:
+    """A topic with ten records in each of three partitions and a misled second one; a dead group and a bystander."""
+    name = uuid.uuid4().hex[:12]
+    topic, group, bystander = f"apply-{name}", f"dead-{name}", f"bystander-{name}"
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
+    workload.produce(servers, topic, {number: [workload.Record(b"x")] * 10 for number in range(3)})
+    workload.commit(servers, group, {(topic, 0): 3})
+    workload.commit(servers, bystander, {(topic, 0): 9})
+    tools.move_preference(cluster, [(topic, 1)])
+    return topic, group, bystander
+
+
+def log_starts(cluster: Cluster, topic: str) -> dict[int, int]:
+    answer = tools.run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
+    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
+
+
+def leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
+    """Leader and preferred replica of each partition."""
+    answer = tools.run_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
+    found = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", answer.stdout)
+    return {int(number): (int(leader), int(preferred)) for number, leader, preferred in found}
+
+
+@pytest.mark.parametrize("kept", ["file", "topic"])
+def test_apply_does_what_was_planned_and_nothing_else(
+    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, kept: str
+) -> None:
+    """All three operations, either journal; Kafka's tools agree; neighbours are untouched; the second apply sends nothing."""
+    topic, group, bystander = disorder(cluster)
+    journal: FileJournal | TopicJournal
+    if kept == "file":
+        journal = FileJournal(tmp_path / "journal.jsonl")
+    else:
+        name = f"_journal.{topic}"
+        topic_journal.create_topic(connection(cluster), name, retention_ms=-1)
+        journal = TopicJournal(connection(cluster), name)
+    actions = planned(gateway, topic, group, 6)
+    outcomes = send(actions, gateway, journal)
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+    assert [outcome.read_back for outcome in outcomes] == [
+        f"leader {actions[2].leader_wanted}",
+        "absent",
+        "log start 6",
+    ]  # type: ignore[union-attr]
+    assert log_starts(cluster, topic) == {0: 6, 1: 0, 2: 0}
+    assert all(leader == preferred for leader, preferred in leaders(cluster, topic).values())
+    groups = tools.run_tool(cluster, "kafka-consumer-groups", "--list").stdout.split()
+    assert group not in groups
+    assert bystander in groups
+    again = send(actions, gateway, journal)
+    assert {outcome.status for outcome in again} == {Status.SATISFIED}
+    assert sum(outcome.sends for outcome in again) == 0
+    assert [entry.event.value for entry in journal.entries()] == ["intent", "outcome"] * 3 + ["outcome"] * 3
+    assert set(journal.last_purges()) == {TopicPartition(topic, 0)}
+    assert journal.unfinished("sha256:plan") == {}
+
+
+def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """Topic recreated, group alive again: stale, and the successors keep every record and commit."""
+    topic, group, _ = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    servers = cluster.bootstrap_servers
+    workload.delete_topics(servers, [topic])
+    workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
+    workload.produce(servers, topic, {number: [workload.Record(b"x")] * 10 for number in range(3)})
+    workload.commit(servers, group, {(topic, 2): 1})
+    outcomes = send(actions, gateway, FileJournal(tmp_path / "journal.jsonl"))
+    assert {outcome.status for outcome in outcomes} == {Status.STALE}
+    assert log_starts(cluster, topic) == {0: 0, 1: 0, 2: 0}
+    assert workload.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
+
+
+def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """A member joined between plan and apply."""
+    topic, group, _ = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    with workload.member(cluster.bootstrap_servers, group, [topic]):
+        ended = {o.action.address.kind: o.status for o in send(actions, gateway, FileJournal(tmp_path / "j.jsonl"))}
+    assert ended["GroupRemoval"] is Status.STALE
+    assert ended["RetentionFloor"] is Status.APPLIED
+
+
+def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """The journal's topic is missing: nothing is attempted, and nothing makes the topic by accident."""
+    topic, group, _ = disorder(cluster)
+    missing = f"_journal.missing.{topic}"
+    outcomes = send(planned(gateway, topic, group, 6), gateway, TopicJournal(connection(cluster), missing))
+    assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
+    assert missing in outcomes[0].detail
+    assert log_starts(cluster, topic) == {0: 0, 1: 0, 2: 0}
+    assert missing not in tools.run_tool(cluster, "kafka-topics", "--list").stdout.split()

@@ -1,0 +1,251 @@
+"""The doctor on brokers with TLS, SCRAM and an authorizer: what it asks for is what planning and applying need, no less and no more."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from reconciler.kafka import doctor, workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.rights import Purpose, Selection, Wanted
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.sandbox.security import SecureAccess, Security
+from tests.faults.toolbox import Toolbox
+
+pytestmark = pytest.mark.brokers
+
+USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none")}
+JOURNAL = "_reconciler.journal"
+POLICIES = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: old}
+spec:
+  topics: [orders, "clicks-*"]
+  exceptTopics: [clicks-audit]
+  expectAtMost: 5
+  keep: {last: 10}
+  every: 1s
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: events}
+spec: {topics: ["events-*"], expectAtMost: 5, keep: {last: 10}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {name: dead}
+spec: {groups: [old-etl], idleFor: 1s}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: preferred}
+spec: {topics: ["*"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Cluster]:
+    """One broker behind TLS and an authorizer, with topics, groups and a journal; nobody holds any right yet."""
+    cluster = start(1, name="doctor", heap_mib=256, security=Security(USERS, tls=True))
+    try:
+        topics = ("orders", "clicks-eu", "clicks-audit", "events-1", "payments", JOURNAL)
+        workload.create_topics(cluster.bootstrap_servers, [Topic(name) for name in topics])
+        for name in topics[:-1]:
+            workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 50})
+        for group in ("old-etl", "other-etl"):
+            workload.commit(cluster.bootstrap_servers, group, {("payments", 0): 50})
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+def access(cluster: Cluster) -> SecureAccess:
+    assert cluster.secure is not None
+    return cluster.secure
+
+
+def connection(cluster: Cluster, user: str) -> Connection:
+    return Connection((access(cluster).bootstrap_servers,), access(cluster).client(user), timeout_s=10)
+
+
+def admin(cluster: Cluster, user: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)})
+
+
+def reconciler(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line as `user`, whose name and password come from the environment."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "reconciler", *words],
+        cwd=folder,
+        env={**kept, "KAFKA_USERNAME": user, "KAFKA_PASSWORD": USERS[user]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def write_manifests(folder: Path, cluster: Cluster) -> None:
+    properties = access(cluster).client("ci-plan") | {
+        "sasl.username": "${env:KAFKA_USERNAME}",
+        "sasl.password": "${env:KAFKA_PASSWORD}",
+    }
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "cluster.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: guarded}}
+spec:
+  clusterId: {cluster.cluster_id}
+  bootstrapServers: ["{access(cluster).bootstrap_servers}"]
+  client: {json.dumps(properties)}
+  limits: {{groupsPercent: 100, recordsPercent: 100}}
+  journal: {{topic: {JOURNAL}}}
+"""
+    )
+    (folder / "manifests" / "policies.yaml").write_text(POLICIES)
+
+
+def refusal(client: AdminClient, call: str) -> str:
+    """The broker's error for one write that a principal tries."""
+    partition = TopicPartition("payments", 0)
+    match call:
+        case "records of another topic":
+            future = client.delete_records([TopicPartition("payments", 0, 5)], request_timeout=10)[partition]
+        case "records of an excepted topic":
+            future = client.delete_records([TopicPartition("clicks-audit", 0, 5)])[TopicPartition("clicks-audit", 0)]
+        case "another group":
+            future = client.delete_consumer_groups(["other-etl"], request_timeout=10)["other-etl"]
+        case "a new topic":
+            future = client.create_topics([NewTopic("made", 1, 1)], request_timeout=10)["made"]
+        case _:
+            raise AssertionError(call)
+    with pytest.raises(KafkaException) as refused:
+        future.result(timeout=20)
+    return str(refused.value.args[0].name())
+
+
+def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
+    guarded: Cluster, tmp_path: Path
+) -> None:
+    """Nobody's rights are told as missing with what breaks; with the printed kafka-acls commands one plans and cannot apply, one applies and cannot more."""
+    write_manifests(tmp_path, guarded)
+    before = reconciler(tmp_path, "ci-none", "doctor", "-q")
+    assert before.returncode == 1, before.stderr
+    for told in (
+        "MISSING  DESCRIBE on the cluster: brokers leave groups out",
+        "MISSING  DESCRIBE on topic orders:",
+        "MISSING  READ on topic __consumer_offsets:",
+        'MISSING  DESCRIBE on group "old-etl":',
+        f"MISSING  READ on topic {JOURNAL}: the purge clock",
+        "absent   DELETE on topic orders: apply cannot",
+    ):
+        assert told in before.stdout, before.stdout
+
+    # Only a principal that sees everything knows which names a pattern means today.
+    (tmp_path / "manifests" / "cluster.yaml").rename(tmp_path / "secure.yaml")
+    plain = (tmp_path / "secure.yaml").read_text().replace(access(guarded).bootstrap_servers, guarded.bootstrap_servers)
+    lines = [line for line in plain.splitlines(keepends=True) if "  client:" not in line]
+    (tmp_path / "manifests" / "cluster.yaml").write_text("".join(lines))
+    printed = reconciler(tmp_path, "ci-none", "doctor", "-q", "--acls", "--principal", "User:ci")
+    assert printed.returncode == 0, printed.stderr
+    (tmp_path / "secure.yaml").rename(tmp_path / "manifests" / "cluster.yaml")
+    with Toolbox(guarded) as toolbox:
+        for line in printed.stdout.splitlines():
+            if not line.startswith("#"):
+                words = shlex.split(line)
+                assert words[:5:2] == ["kafka-acls", guarded.bootstrap_servers, "admin.properties"], line
+                toolbox.run("kafka-acls", *words[5:])
+
+    for user, purpose in (("ci-plan", "plan"), ("ci-apply", "apply"), ("ci-elections", "elections")):
+        fit = reconciler(tmp_path, user, "doctor", "-q", "--for", purpose)
+        assert fit.returncode == 0, f"{user}: {fit.stdout}{fit.stderr}"
+    led = reconciler(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
+    assert led.returncode == 0, led.stderr
+    assert "Incomplete" not in led.stdout
+    narrow = reconciler(tmp_path, "ci-plan", "doctor", "-q", "--for", "apply")
+    assert narrow.returncode == 1
+    assert "MISSING  DELETE on topic clicks-eu, events-1, orders: apply cannot" in narrow.stdout
+
+    time.sleep(1.5)  # idleFor: 1s
+    planned = reconciler(tmp_path, "ci-plan", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
+    assert planned.returncode == 2, planned.stdout + planned.stderr
+    assert "Incomplete" not in planned.stdout
+    assert "3 record deletions" in planned.stdout, planned.stdout
+    refused = reconciler(tmp_path, "ci-plan", "apply", "-q", "plan.json")
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert workload.watermarks(guarded.bootstrap_servers, "orders", 0)[0] == 0
+    applied = reconciler(tmp_path, "ci-apply", "apply", "-q", "plan.json")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    starts = {name: workload.watermarks(guarded.bootstrap_servers, name, 0)[0] for name in ("orders", "clicks-eu")}
+    assert starts == {"orders": 40, "clicks-eu": 40}
+
+    client = admin(guarded, "ci-apply")
+    assert refusal(client, "records of another topic") == "TOPIC_AUTHORIZATION_FAILED"
+    assert refusal(client, "records of an excepted topic") == "TOPIC_AUTHORIZATION_FAILED"
+    assert refusal(client, "another group") == "GROUP_AUTHORIZATION_FAILED"
+    assert refusal(client, "a new topic") in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+    assert produced(guarded, "ci-apply", "orders") == "TOPIC_AUTHORIZATION_FAILED"
+    for password in USERS.values():
+        assert password not in before.stdout + printed.stdout + planned.stdout + planned.stderr + refused.stderr
+
+
+def produced(cluster: Cluster, user: str, topic: str) -> str:
+    """The error of one record that a principal tries to write; empty where it could."""
+    errors: list[str] = []
+    producer = Producer({"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)})
+    producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.name() if error else ""))
+    producer.flush(20)
+    return errors[0]
+
+
+def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster) -> None:
+    """After the grants above ALTER on the cluster is the third principal's only, and the doctor says what else it means."""
+    wanted = Wanted(needs=Needs(topics=(TopicNeed(topics=(Selector("*"),)),)), elections=True)
+    found = {user: doctor.examine(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
+    held = {user: next(r for r in each.rights if r.purpose is Purpose.ELECTIONS).held for user, each in found.items()}
+    assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
+    assert any("can grant itself" in sentence for sentence in found["ci-elections"].beyond)
+    assert not any("can grant itself" in sentence for sentence in found["ci-apply"].beyond)
+
+
+def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> None:
+    """Each broker's release and operations, a stamp of its clock, and nothing about the rights on a topic that is not there."""
+    now_ms = int(time.time() * 1000)
+    workload.commit(guarded.bootstrap_servers, "stamped", {("payments", 0): now_ms % 50})
+    wanted = Wanted(
+        needs=Needs(
+            topics=(TopicNeed(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
+            groups=(GroupNeed(groups=(Selector("old-etl"),), activity=True),),
+        ),
+        purges=(Selection(selectors=(Selector("not-there"),)),),
+        journal_topic="no-journal",
+    )
+    found = doctor.examine(Connection((guarded.bootstrap_servers,), timeout_s=10), wanted, cluster_id="x")
+    [version] = found.versions
+    assert version.kafka_4
+    assert version.lacking == ()
+    assert set(version.operations) == set(doctor.OPERATIONS)
+    assert found.clock.proven
+    assert found.journal_missing
+    assert {(r.operation, r.resource): r.total for r in found.rights if r.resource == "topic"} == {
+        ("DESCRIBE", "topic"): 1,
+        ("DESCRIBE_CONFIGS", "topic"): 1,
+        ("READ", "topic"): 1,
+    }
+    assert all(right.held for right in found.rights)

@@ -1,0 +1,181 @@
+"""The gateway on real brokers that do not behave: silence, slow replicas, no leader. What only they can show of the error table."""
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.offset_fetch import OffsetFetcher
+from reconciler.model.action import Election
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Answer
+from reconciler.model.snapshot import Unread
+from reconciler.sandbox.cluster import Cluster
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture
+def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
+    made = KafkaGateway(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0))
+    yield made
+    made.close()
+
+
+def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
+    """A topic with ten records in each partition, its replicas where the test wants them."""
+    name = f"faulty-{uuid.uuid4().hex[:12]}"
+    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(name, assignment=assignment)])
+    records = {number: [workload.Record(b"x")] * 10 for number in range(len(assignment))}
+    workload.produce(cluster.bootstrap_servers, name, records)
+    return name
+
+
+def settled(cluster: Cluster) -> None:
+    """All brokers see each other and the partitions of this file are in sync again."""
+    everyone = {broker.id for broker in cluster.brokers}
+    workload.wait_until(
+        lambda: all(workload.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
+        60,
+        "all brokers",
+    )
+
+
+def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """DeleteRecords to a stopped broker is read back, not judged; its offsets are Unread, never -1001; other leaders answer."""
+    name = topic_on(cluster, (1,), (2,))
+    quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
+    gateway.partitions_now([quiet, well], offsets=True)
+    cluster.pause(1)
+    try:
+        answers = gateway.delete_records({quiet: 5, well: 5})
+        now = gateway.partitions_now([quiet, well], offsets=True)
+    finally:
+        cluster.resume(1)
+        settled(cluster)
+    assert answers[quiet].answer is Answer.READ_BACK
+    assert answers[quiet].code == "_TIMED_OUT"
+    assert not answers[quiet].no_effect
+    assert answers[well].answer is Answer.DONE
+    assert isinstance(now[quiet].log_start, Unread)
+    assert isinstance(now[quiet].high_watermark, Unread)
+    if not isinstance(now[well].leader, Unread):
+        assert now[well].log_start == 5
+
+
+def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """REQUEST_TIMED_OUT: the answer waits for the slowest live replica, the leader has long advanced. So it is read back."""
+    name = topic_on(cluster, (2, 3, 1))
+    at = TopicPartition(name, 0)
+    leader = gateway.partitions_now([at], offsets=True)[at].leader
+    follower = 1 if leader != 1 else 3
+    cluster.pause(follower)
+    try:
+        answer = gateway.delete_records({at: 5})[at]
+    finally:
+        cluster.resume(follower)
+        settled(cluster)
+    assert (answer.answer, answer.code) == (Answer.READ_BACK, "REQUEST_TIMED_OUT")
+    gateway.refresh()
+    assert gateway.partitions_now([at], offsets=True)[at].log_start == 5
+
+
+def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once: another client, another connection."""
+    name = topic_on(cluster, (2, 3, 1))
+    at = TopicPartition(name, 0)
+    gateway.partitions_now([at], offsets=True)
+    cluster.pause(1)
+    answers: list[object] = []
+    thread = threading.Thread(target=lambda: answers.append(gateway.delete_records({at: 5})))
+    try:
+        thread.start()
+        workload.wait_until(
+            lambda: gateway.partitions_now([at], offsets=True)[at].log_start == 5, 3, "the leader to advance"
+        )
+        assert answers == []
+    finally:
+        cluster.resume(1)
+        thread.join()
+        settled(cluster)
+    assert len(answers) == 1
+
+
+def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """The only replica's broker is gone: no offsets, DeleteRecords says retry without effect, elections wait."""
+    name = topic_on(cluster, (3,), (2,))
+    lost, well = TopicPartition(name, 0), TopicPartition(name, 1)
+    cluster.terminate(3)
+    try:
+        gateway.refresh()
+        workload.wait_until(
+            lambda: gateway.partitions_now([lost], offsets=False)[lost].leader is None,
+            30,
+            "the partition to be leaderless",
+        )
+        now = gateway.partitions_now([lost, well], offsets=True)
+        answers = gateway.delete_records({lost: 5, well: 5})
+        election = gateway.elect_leaders(Election.PREFERRED, [lost])[lost]
+        unclean = gateway.elect_leaders(Election.UNCLEAN, [lost])[lost]
+    finally:
+        cluster.restart(3)
+        settled(cluster)
+    assert now[lost].exists
+    assert isinstance(now[lost].log_start, Unread)
+    assert (answers[lost].answer, answers[lost].code) == (Answer.RETRY, "LEADER_NOT_AVAILABLE")
+    assert answers[lost].no_effect
+    assert answers[well].answer is Answer.DONE
+    assert (election.answer, election.code) == (Answer.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
+    assert (unclean.answer, unclean.code) == (Answer.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+
+
+def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
+    name = f"nobody-{uuid.uuid4().hex[:12]}"
+    workload.wait_until(lambda: gateway.groups_now([name])[name].listed is False, 30, "coordinators to have settled")
+    cluster.pause(2)
+    try:
+        listed = gateway.groups_now([name])[name].listed
+    finally:
+        cluster.resume(2)
+        settled(cluster)
+    assert isinstance(listed, Unread)
+
+
+def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
+    """The child that reads commits dies, as the library makes it while a coordinator moves: the next one answers."""
+    name = topic_on(cluster, (1, 2, 3))
+    group = f"reader-{uuid.uuid4().hex[:12]}"
+    at = TopicPartition(name, 0)
+    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    fetcher = OffsetFetcher(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    try:
+        assert fetcher.fetch({group: [at]}, timeout_s=10)[group] == {at: 4}
+        (child,) = fetcher._idle
+        os.kill(child._process.pid, signal.SIGSEGV)
+        child._process.wait(10)
+        assert fetcher.fetch({group: None}, timeout_s=10)[group] == {at: 4}
+    finally:
+        fetcher.close()
+
+
+def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
+    """A child that does not come back costs its deadline and no more, and says so."""
+    fetcher = OffsetFetcher(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    try:
+        fetcher.fetch({"warm": None}, timeout_s=10)
+        (child,) = fetcher._idle
+        os.kill(child._process.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        answer = fetcher.fetch({"group": None}, timeout_s=1.0)["group"]
+        assert isinstance(answer, Unread)
+        assert time.monotonic() - began < 30
+    finally:
+        fetcher.close()

@@ -1,0 +1,105 @@
+"""The journal as a topic, on real brokers: never made by accident, read to its end, shared by runs."""
+
+import uuid
+
+import pytest
+
+from reconciler.errors import JournalUnavailable
+from reconciler.kafka import journal as topic_journal
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.journal import TopicJournal
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.sandbox import tools
+from reconciler.sandbox.cluster import Cluster
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.runs import purge
+
+pytestmark = pytest.mark.brokers
+
+AT = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def connection(cluster: Cluster) -> Connection:
+    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
+
+
+@pytest.fixture
+def made() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 1000)
+    cluster.produce("orders", dict.fromkeys(range(1000), 100))
+    return cluster
+
+
+def unused() -> str:
+    return f"_journal.{uuid.uuid4().hex[:12]}"
+
+
+def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
+    """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
+    name = unused()
+    journal = TopicJournal(connection, name)
+    with pytest.raises(JournalUnavailable, match=f"{name} does not exist.*init"):
+        journal.last_purges()
+    with pytest.raises(JournalUnavailable, match=f"{name} does not exist.*init"):
+        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+    with pytest.raises(JournalUnavailable, match=f"{name} does not exist.*init"):
+        list(journal.entries())
+    assert name not in tools.run_tool(cluster, "kafka-topics", "--list").stdout.split()
+
+
+def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
+    """One partition, never compacted, and making it twice is fine."""
+    name = unused()
+    for _ in range(2):
+        topic_journal.create_topic(connection, name, retention_ms=86_400_000)
+    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    text = tools.run_tool(cluster, "kafka-topics", "--describe", "--topic", name).stdout
+    assert "PartitionCount: 1" in text
+    assert "cleanup.policy=delete" in text
+    assert "retention.ms=86400000" in text
+
+
+def test_journal_topic_keeps_the_clock(connection: Connection, made: FakeCluster) -> None:
+    """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
+    name = unused()
+    topic_journal.create_topic(connection, name, retention_ms=-1)
+    first, second = TopicJournal(connection, name), TopicJournal(connection, name)
+    assert first.last_purges() == {}
+    actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
+    first.intend(actions, run_id="a", plan_digest="p", at_ms=100)
+    assert first.last_purges() == {action.partition: 100 for action in actions}
+    unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
+    first.record(unsent, run_id="a", plan_digest="p", at_ms=101)
+    second.intend(actions[:1], run_id="b", plan_digest="p", at_ms=200)
+    expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
+    assert first.last_purges() == second.last_purges() == expected
+    assert len(list(second.entries())) == 1501
+    assert len(second.unfinished("p")) == 500
+
+
+def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
+    """A topic of the same name that forgot everything is another journal."""
+    name = unused()
+    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal = TopicJournal(connection, name)
+    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
+    workload.delete_topics(cluster.bootstrap_servers, [name])
+    topic_journal.create_topic(connection, name, retention_ms=-1)
+    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    with pytest.raises(JournalUnavailable, match="made again"):
+        journal.intend([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
+
+
+def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
+    """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
+    name = unused()
+    topic_journal.create_topic(connection, name, retention_ms=-1)
+    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    workload.produce(cluster.bootstrap_servers, name, {0: [workload.Record(b"hello")]})
+    with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
+        TopicJournal(connection, name).last_purges()

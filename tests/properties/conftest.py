@@ -1,0 +1,12 @@
+"""How hard Hypothesis tries: HYPOTHESIS_PROFILE=quick (the default), ci or soak. No deadline: the machine is shared."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_TOO_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+settings.register_profile("quick", max_examples=200, deadline=None, suppress_health_check=_TOO_SLOW)
+settings.register_profile("ci", max_examples=10_000, deadline=None, suppress_health_check=_TOO_SLOW, print_blob=True)
+settings.register_profile("soak", max_examples=100_000, deadline=None, suppress_health_check=_TOO_SLOW, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -1,0 +1,42 @@
+"""Invariant 2: every DeleteRecords target is an absolute offset with log_start < target <= stable_end as observed in the scan."""
+
+from hypothesis import given
+
+from reconciler.model.action import DeleteRecords
+from reconciler.plan import recheck
+from reconciler.plan.within import within
+from tests.strategies.facts import NOW_MS
+from tests.strategies.worlds import World, floor_worlds, two_days
+
+
+@given(floor_worlds())
+def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(world: World) -> None:
+    """Of the scan's own facts, so -1 is impossible, and what is still open stays."""
+    for action in world.plan().actions:
+        assert isinstance(action, DeleteRecords)
+        facts = world.snapshot.partitions[action.partition]
+        assert isinstance(facts.log_start, int)
+        assert isinstance(facts.stable_end, int)
+        assert 0 <= facts.log_start < action.before_offset <= facts.stable_end
+        assert (action.seen.log_start, action.seen.stable_end) == (facts.log_start, facts.stable_end)
+        assert action.seen.high_watermark >= facts.stable_end
+        assert action.records_max >= 1
+
+
+@given(two_days())
+def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[World, World]) -> None:
+    """An intersection may lower it, never to the log start; a recheck leaves it as it is."""
+    world, other = days
+    planned = world.plan()
+    for action in within(planned, other.plan()).actions:
+        if not isinstance(action, DeleteRecords):
+            continue
+        assert action.seen.log_start < action.before_offset <= action.seen.stable_end
+    checked = recheck.recheck(planned, world.cluster, world.waivers, other.snapshot, NOW_MS + 1)
+    assert set(checked.remaining) <= set(planned.actions)
+    for action in checked.remaining:
+        if not isinstance(action, DeleteRecords):
+            continue
+        now = other.snapshot.partitions[action.partition]
+        assert isinstance(now.log_start, int)
+        assert now.log_start < action.before_offset

@@ -1,0 +1,55 @@
+"""Invariant 3: the plan is a function of (manifests, snapshot): manifest order, dict order and the wall clock change nothing."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+from typing import TypeVar
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.plan import document, recheck
+from tests.strategies.facts import NOW_MS
+from tests.strategies.worlds import World, worlds
+
+T = TypeVar("T")
+
+
+@given(worlds(), st.integers(0, 2**48))
+def test_no_order_changes_a_plan(world: World, seed: int) -> None:
+    """Policies, waivers, topics, groups and partitions shuffled; readers are sorted by contract."""
+    r = Random(seed)
+
+    def shuffled(items: Iterable[T]) -> list[T]:
+        made = list(items)
+        r.shuffle(made)
+        return made
+
+    planned = world.plan()
+    facts = replace(
+        world.snapshot,
+        topics=dict(shuffled(world.snapshot.topics.items())),
+        groups=dict(shuffled(world.snapshot.groups.items())),
+        partitions={
+            name: replace(one, offsets_at=dict(shuffled(one.offsets_at.items())))
+            for name, one in shuffled(world.snapshot.partitions.items())
+        },
+    )
+    again = replace(
+        world, policies=tuple(shuffled(world.policies)), waivers=tuple(shuffled(world.waivers)), snapshot=facts
+    ).plan()
+    assert again == planned
+    assert document.digest(again) == document.digest(planned)
+
+
+@given(worlds())
+def test_a_plan_made_later_of_the_same_facts_is_the_same(world: World) -> None:
+    """Time enters with the snapshot only: a recheck at another moment changes nothing but clocks and expiry."""
+    planned = world.plan()
+    assert world.plan() == planned
+    early, late = (
+        recheck.recheck(planned, world.cluster, world.waivers, world.snapshot, NOW_MS + later)
+        for later in (0, 3_600_000)
+    )
+    assert set(early.remaining) <= set(late.remaining)
+    assert early.limits == late.limits or early.remaining != late.remaining

@@ -1,0 +1,51 @@
+"""Invariant 5, the planner's part: what goes on after a recheck is never more than what the plan said, whatever happened in between."""
+
+from hypothesis import given
+
+from reconciler.model.action import DeleteGroup, DeleteRecords, Election, ElectLeader
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import GroupState
+from reconciler.plan import recheck
+from tests.strategies.facts import NOW_MS
+from tests.strategies.worlds import World, two_days
+
+
+@given(two_days())
+def test_what_goes_on_is_an_action_of_the_plan_untouched(days: tuple[World, World]) -> None:
+    """In the plan's order; and every action of the plan has exactly one end."""
+    world, now = days
+    planned = world.plan()
+    checked = recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5)
+    ended = {outcome.action.address for outcome in checked.outcomes}
+    assert checked.remaining == tuple(action for action in planned.actions if action.address not in ended)
+    assert len(checked.outcomes) + len(checked.remaining) == len(planned.actions)
+    assert all(outcome.sends == 0 and outcome.removed_max == 0 for outcome in checked.outcomes)
+
+
+@given(two_days())
+def test_a_purge_that_goes_on_costs_nobody_more_than_the_plan_said(days: tuple[World, World]) -> None:
+    """Neither more records than planned, nor a reader that was not accepted, nor one that skips more than planned."""
+    world, now = days
+    planned = world.plan()
+    for action in recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5).remaining:
+        match action:
+            case DeleteRecords():
+                facts = now.snapshot.partitions[action.partition]
+                assert facts.topic_id == action.seen.topic_id
+                assert isinstance(facts.log_start, int)
+                assert action.before_offset - facts.log_start <= action.records_max
+                planned_skips = dict(action.skips)
+                assert not isinstance(facts.readers, tuple) or all(
+                    action.before_offset - max(reader.committed, facts.log_start) <= planned_skips.get(reader.group, 0)
+                    for reader in facts.readers
+                    if not any(Selector(text).matches(reader.group) for text in action.guard.except_groups)
+                )
+            case DeleteGroup():
+                group = now.snapshot.groups[action.group]
+                assert group.listed
+                assert group.state is GroupState.EMPTY
+                assert (group.type, group.fingerprint) == (action.seen.type, action.seen.fingerprint)
+            case ElectLeader():
+                facts = now.snapshot.partitions[action.partition]
+                assert facts.replicas == action.seen.replicas
+                assert facts.leader is None or action.election is Election.PREFERRED

@@ -1,0 +1,113 @@
+"""Invariant 6, the planner's part: only subjects selected by some policy are touched, and each by a policy that selects it."""
+
+import fnmatch
+import re
+
+from hypothesis import given
+
+from reconciler.kinds import GroupRemoval, LeaderPolicy, RetentionFloor
+from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.plan import planner, recheck
+from tests.strategies.facts import NOW_MS
+from tests.strategies.worlds import World, worlds
+
+
+def meant(text: str, name: str) -> bool:
+    """Another reading of a selector than the program's."""
+    if text.startswith("regex:"):
+        return re.search(rf"\A(?:{text.removeprefix('regex:')})\Z", name) is not None
+    return text == name or ("*" in text and fnmatch.fnmatchcase(name, text))
+
+
+@given(worlds())
+def test_each_action_is_selected_by_its_policy(world: World) -> None:
+    """By name or pattern, not excepted, on a partition that the policy means; and on a subject that the scan saw."""
+    by_address = {policy.address: policy for policy in world.policies}
+    for action in world.plan().actions:
+        policy = by_address[action.address.policy_address]
+        assert action.mode is policy.mode
+        assert action.declared_at == policy.declared_at
+        match policy, action:
+            case RetentionFloor(), DeleteRecords(partition=partition):
+                spec = policy.spec
+                assert any(meant(s.text, partition.topic) for s in spec.topics)
+                assert not any(meant(s.text, partition.topic) for s in spec.except_topics or ())
+                assert spec.partitions is None or partition.partition in spec.partitions
+                assert spec.keep.from_offset is None or partition.partition in spec.keep.from_offset
+                assert partition in world.snapshot.partitions
+            case LeaderPolicy(), ElectLeader(partition=partition):
+                spec = policy.spec
+                if spec.partitions is not None:
+                    assert partition.partition in spec.partitions[partition.topic]
+                else:
+                    assert any(meant(s.text, partition.topic) for s in spec.topics or ())
+                assert action.election is spec.election
+                assert partition in world.snapshot.partitions
+            case GroupRemoval(), DeleteGroup(group=group):
+                assert any(meant(s.text, group) for s in policy.spec.groups)
+                assert not any(meant(s.text, group) for s in policy.spec.except_groups or ())
+                assert group in world.snapshot.groups
+            case _:
+                raise AssertionError(f"{policy.address} may not do {action}")
+
+
+@given(worlds())
+def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
+    """Needs name the policies' own selectors, a recheck's the plan's own subjects; no wish is empty."""
+    needs = planner.needs(world.policies, NOW_MS)
+    for topics in needs.topics:
+        assert topics.topics
+        assert topics.partitions is None or topics.partitions
+    for groups in needs.groups:
+        assert groups.groups
+    planned = world.plan()
+    again = recheck.needs(planned)
+    asked = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
+    acted = {
+        (action.partition.topic, action.partition.partition)
+        for action in planned.actions
+        if isinstance(action, DeleteRecords | ElectLeader)
+    }
+    assert asked == acted
+    removed = {action.group for action in planned.actions if isinstance(action, DeleteGroup)}
+    assert sum(len(need.groups) for need in again.groups) == len(removed)
+    assert all(any(s.matches(name) for need in again.groups for s in need.groups) for name in removed)
+
+
+@given(worlds())
+def test_every_selected_live_subject_has_one_decision(world: World) -> None:
+    """Nothing is passed over in silence: a topic or group that a policy means is decided, alone or with its policy."""
+    decided = {decision.address for decision in world.plan().decisions}
+    for policy in world.policies:
+        if policy.address in decided:
+            continue
+        of_policy = {address.name for address in decided if address.policy_address == policy.address}
+        match policy:
+            case RetentionFloor():
+                names = [
+                    name
+                    for name in world.snapshot.topics
+                    if any(
+                        meant(s.text, name) and not (s.is_pattern and name.startswith("_")) for s in policy.spec.topics
+                    )
+                    and not any(meant(s.text, name) for s in policy.spec.except_topics or ())
+                ]
+            case LeaderPolicy():
+                exact = policy.spec.partitions
+                names = [
+                    name
+                    for name in world.snapshot.topics
+                    if (
+                        name in exact
+                        if exact is not None
+                        else any(meant(s.text, name) for s in policy.spec.topics or ())
+                    )
+                ]
+            case GroupRemoval():
+                names = [
+                    name
+                    for name in world.snapshot.groups
+                    if any(meant(s.text, name) for s in policy.spec.groups)
+                    and not any(meant(s.text, name) for s in policy.spec.except_groups or ())
+                ]
+        assert set(names) <= of_policy

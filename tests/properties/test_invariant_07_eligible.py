@@ -1,0 +1,122 @@
+"""Invariant 7: a group is removed only while listed, of a declared type, EMPTY and, unless `idleFor: 0s` was said for its exact name,
+idle by evidence. Internal, underscore-by-pattern and compact-only topics are never truncated.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.kinds import GroupRemoval, RetentionFloor
+from reconciler.model.action import (
+    Action,
+    Consumers,
+    DeleteGroup,
+    DeleteRecords,
+    Election,
+    ElectLeader,
+    Guard,
+    SeenGroup,
+)
+from reconciler.model.plan import Plan, in_order
+from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.plan import recheck
+from tests.strategies.examples import purge, removal
+from tests.strategies.facts import NOW_MS
+from tests.strategies.worlds import MAX_OFFSET, World, worlds
+
+
+@given(worlds())
+def test_only_groups_that_qualify_are_removed(world: World) -> None:
+    by_address = {policy.address: policy for policy in world.policies}
+    for action in world.plan().actions:
+        if not isinstance(action, DeleteGroup):
+            continue
+        policy = by_address[action.address.policy_address]
+        assert isinstance(policy, GroupRemoval)
+        group = world.snapshot.groups[action.group]
+        assert group.listed
+        assert group.type in policy.spec.types
+        assert group.state is GroupState.EMPTY
+        exact = any(not s.is_pattern and s.text == action.group for s in policy.spec.groups)
+        if policy.spec.idle_for == 0:
+            assert exact
+        else:
+            assert isinstance(group.last_activity_ms, int)
+            assert NOW_MS - group.last_activity_ms >= policy.spec.idle_for
+            assert action.seen.last_activity_ms == group.last_activity_ms
+            assert action.seen.newest_record == group.newest_record is not None
+        assert not any(s.matches(action.group) for s in world.cluster.spec.protect.groups or ())
+
+
+@given(worlds())
+def test_only_topics_that_qualify_lose_records(world: World) -> None:
+    by_address = {policy.address: policy for policy in world.policies}
+    for action in world.plan().actions:
+        if isinstance(action, ElectLeader) and action.election is Election.PREFERRED:
+            continue
+        if isinstance(action, DeleteGroup):
+            continue
+        topic = world.snapshot.topics[action.partition.topic]
+        assert topic.name != world.cluster.spec.journal.topic
+        assert not any(s.matches(topic.name) for s in world.cluster.spec.protect.topics or ())
+        if isinstance(action, DeleteRecords):
+            policy = by_address[action.address.policy_address]
+            assert isinstance(policy, RetentionFloor)
+            assert not topic.internal
+            assert not topic.name.startswith("__")
+            assert isinstance(topic.cleanup_policy, frozenset)
+            assert "delete" in topic.cleanup_policy
+            if topic.name.startswith("_"):
+                assert any(not s.is_pattern and s.text == topic.name for s in policy.spec.topics)
+
+
+def forged(world: World, r: Random) -> Plan:
+    """A plan of actions that no policy would make, as if edited into a file: every partition purged, every group removed."""
+    snapshot = world.snapshot
+    actions: list[Action] = [
+        purge(
+            one.topic,
+            one.partition,
+            policy="forged",
+            log_start=0,
+            end=MAX_OFFSET,
+            before_offset=r.randint(1, MAX_OFFSET),
+            guard=Guard(consumers=Consumers.IGNORE, except_groups=("*",)),
+        )
+        for one in snapshot.partitions
+    ]
+    for name, group in snapshot.groups.items():
+        seen = SeenGroup(
+            type=r.choice(list(GroupType)) if isinstance(group.type, Unread) else group.type,
+            state=GroupState.EMPTY,
+            commits=1,
+            commit_topics=1,
+            fingerprint=str(group.fingerprint),
+            last_activity_ms=None,
+            newest_record=None,
+        )
+        actions.append(removal(name, policy="forged", idle_for_ms=0, seen=seen))
+    return replace(world.plan(), decisions=in_order(actions))
+
+
+@given(worlds(), st.integers(0, 2**48))
+def test_no_plan_file_gets_past_these_rules(world: World, seed: int) -> None:
+    """Whatever was edited into it, recheck lets only through what may be touched at all."""
+    made = forged(world, Random(seed))
+    for action in recheck.recheck(made, world.cluster, world.waivers, world.snapshot, NOW_MS).remaining:
+        match action:
+            case DeleteRecords(partition=partition):
+                topic = world.snapshot.topics[partition.topic]
+                assert not topic.internal
+                assert not topic.name.startswith("__")
+                assert topic.name != world.cluster.spec.journal.topic
+                assert not any(s.matches(topic.name) for s in world.cluster.spec.protect.topics or ())
+                assert isinstance(topic.cleanup_policy, frozenset)
+                assert "delete" in topic.cleanup_policy
+            case DeleteGroup(group=name):
+                group = world.snapshot.groups[name]
+                assert (group.listed, group.state) == (True, GroupState.EMPTY)
+                assert group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
+                assert not any(s.matches(name) for s in world.cluster.spec.protect.groups or ())

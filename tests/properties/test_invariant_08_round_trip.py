@@ -1,0 +1,153 @@
+"""Invariant 8: Plan → JSON → Plan is the identity; the digest changes exactly when an action, its request or an equality that
+recheck tests does.
+"""
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler.model.names import Place
+from reconciler.model.plan import Plan
+from reconciler.model.snapshot import GroupType
+from reconciler.plan import document
+from tests.strategies import examples
+from tests.strategies import plans as made
+
+
+def read_back(plan: Plan) -> Plan:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        document.write(plan, path)
+        return document.read(path)
+
+
+@given(made.plans())
+def test_plan_to_json_to_plan_is_the_identity(plan: Plan) -> None:
+    """Whatever a plan holds, the file gives it back: no field lost, no type changed, no name altered; written again, it is the same
+    bytes."""
+    read = read_back(plan)
+    assert read == plan
+    assert document.dumps(read) == document.dumps(plan)
+
+
+@given(made.plans())
+def test_the_file_is_one_json_document_of_printable_ascii(plan: Plan) -> None:
+    """Any JSON reader can read a plan, and showing the raw file on a terminal is harmless."""
+    text = document.dumps(plan)
+    assert all(character == "\n" or " " <= character <= "~" for character in text)
+    parsed = json.loads(text)
+    assert parsed["kind"] == "Plan"
+    assert len(parsed["actions"]) == len(plan.actions)
+
+
+@given(made.plans(), made.places, made.prose)
+def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: Place, reason: str) -> None:
+    """Two plans of the same actions made at different times, from differently formatted manifests, have one digest."""
+    later = dataclasses.replace(
+        plan,
+        observed_at_ms=plan.observed_at_ms + 1,
+        expires_at_ms=plan.expires_at_ms + 7,
+        decisions=tuple(
+            dataclasses.replace(decision, declared_at=place, reason=reason, mode=Mode.MERGE, drift=True)
+            if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader)
+            else decision
+            for decision in plan.decisions
+        ),
+        limits=(),
+        notes=(),
+        incomplete=("something",),
+    )
+    assert document.digest(later) == document.digest(plan)
+
+
+@given(made.plans())
+def test_the_digest_is_of_the_actions_only(plan: Plan) -> None:
+    """What waits, is blocked or satisfied is not carried out, so an approval does not bind it."""
+    assert document.digest(dataclasses.replace(plan, decisions=plan.actions)) == document.digest(plan)
+
+
+@given(made.plans(of=made.actions, max_size=4), made.actions)
+def test_another_action_is_another_digest(plan: Plan, more: Action) -> None:
+    """An action more or less shows."""
+    assume(all(decision.address != more.address for decision in plan.decisions))
+    larger = dataclasses.replace(plan, decisions=tuple(sorted((*plan.decisions, more), key=lambda d: d.address)))
+    assert document.digest(larger) != document.digest(plan)
+
+
+@given(made.delete_records(), st.data())
+def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords, data: st.DataObject) -> None:
+    """Another target, topic incarnation or guard is another digest; watermarks, leaders and replicas are not."""
+    seen, guard = action.seen, action.guard
+    changes: dict[str, Any] = {
+        "before_offset": dataclasses.replace(action, before_offset=action.before_offset + 1),
+        "topic_id": dataclasses.replace(action, seen=dataclasses.replace(seen, topic_id=seen.topic_id + "x")),
+        "named": dataclasses.replace(action, guard=dataclasses.replace(guard, named=(*guard.named, "one more"))),
+        "except_groups": dataclasses.replace(
+            action, guard=dataclasses.replace(guard, except_groups=(*guard.except_groups, "x"))
+        ),
+        "every": dataclasses.replace(action, guard=dataclasses.replace(guard, every_ms=(guard.every_ms or 0) + 1)),
+    }
+    name = data.draw(st.sampled_from(sorted(changes)))
+    assert digest_of(changes[name]) != digest_of(action), name
+    moved = dataclasses.replace(
+        seen, log_start=0, stable_end=2**63 - 1, high_watermark=2**63 - 1, leader=7, replicas=(7, 8), in_sync=(7,)
+    )
+    assert digest_of(dataclasses.replace(action, seen=moved)) == digest_of(action)
+
+
+@given(made.delete_groups(), st.data())
+def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup, data: st.DataObject) -> None:
+    """Another fingerprint, type, newest record or idle time is another digest; counts and activity times are not."""
+    seen = action.seen
+    changes: dict[str, Any] = {
+        "fingerprint": dataclasses.replace(seen, fingerprint=seen.fingerprint + "0"),
+        "newest_record": dataclasses.replace(seen, newest_record=(1, (seen.newest_record or (0, 0))[1] + 1)),
+        "type": dataclasses.replace(seen, type=next(kind for kind in GroupType if kind is not seen.type)),
+    }
+    name = data.draw(st.sampled_from(sorted(changes)))
+    assert digest_of(dataclasses.replace(action, seen=changes[name])) != digest_of(action), name
+    assert digest_of(dataclasses.replace(action, idle_for_ms=action.idle_for_ms + 1)) != digest_of(action)
+    counted = dataclasses.replace(
+        seen, commits=seen.commits + 1, commit_topics=seen.commit_topics + 1, last_activity_ms=5
+    )
+    assert digest_of(dataclasses.replace(action, seen=counted)) == digest_of(action)
+
+
+@given(made.elections())
+def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeader) -> None:
+    """Other replicas or another incarnation are another digest; who leads now and who is in sync are not."""
+    seen = action.seen
+    assert digest_of(
+        dataclasses.replace(action, seen=dataclasses.replace(seen, replicas=(*seen.replicas, 9)))
+    ) != digest_of(action)
+    assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(seen, topic_id="other"))) != digest_of(action)
+    assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(seen, leader=9, in_sync=()))) == digest_of(
+        action
+    )
+
+
+@given(made.plans(of=made.actions))
+def test_the_digest_can_be_recomputed_from_the_file_by_anyone(plan: Plan) -> None:
+    """docs/plan.md's recipe, with nothing but a JSON library and sha256."""
+    written = json.loads(document.dumps(plan))
+    assert written["plan_digest"] == examples.digest_by_hand(written)
+
+
+def digest_of(action: Action) -> str:
+    plan = Plan(cluster="c", cluster_id="id", observed_at_ms=0, expires_at_ms=0, decisions=(action,))
+    return document.digest(plan)
+
+
+def test_writing_to_a_stream_is_the_same_text() -> None:
+    """`-o json` prints what `--out` saves."""
+    plan = Plan(cluster="c", cluster_id="id", observed_at_ms=0, expires_at_ms=0, decisions=())
+    stream = io.StringIO()
+    document.write(plan, stream)
+    assert stream.getvalue() == document.dumps(plan)

@@ -1,0 +1,175 @@
+"""Invariant 9: tightening a limit never adds an action; adding a `keep` rule never raises a floor; intersecting with a reviewed plan
+never adds or enlarges.
+"""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from reconciler.model.action import Action, DeleteRecords
+from reconciler.model.names import Address
+from reconciler.model.plan import Decision, Plan, Satisfied
+from reconciler.plan import document, limits
+from reconciler.plan.within import compare, within
+from tests.strategies.worlds import (
+    World,
+    cluster,
+    floor,
+    instants_of,
+    keep,
+    limit_spec,
+    seeded,
+    snapshot,
+    two_days,
+    worlds,
+)
+
+limit_specs = seeded(limit_spec)
+
+
+def limited(world: World, spec: dict[str, Any]) -> World:
+    """The same world under these limits."""
+    old = world.cluster.spec
+    changed = old.limits.model_copy(update={_snake(key): value for key, value in spec.items()})
+    cluster = world.cluster.model_copy(update={"spec": old.model_copy(update={"limits": changed})})
+    return replace(world, cluster=cluster)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+@given(worlds(), limit_specs, limit_specs)
+def test_limits_never_change_what_a_plan_holds(world: World, one: dict[str, int], other: dict[str, int]) -> None:
+    """They refuse; they do not pick."""
+    assert limited(world, one).plan().decisions == limited(world, other).plan().decisions
+
+
+@given(worlds(), limit_specs, st.integers(0, 100))
+def test_a_tighter_limit_never_lets_more_pass(world: World, spec: dict[str, int], less: int) -> None:
+    loose, tight = limited(world, spec), limited(world, {key: max(0, value - less) for key, value in spec.items()})
+    refused = {verdict.id for verdict in loose.plan().refused}
+    assert refused <= {verdict.id for verdict in tight.plan().refused}
+
+
+@given(worlds())
+def test_a_waiver_less_never_lets_more_pass(world: World) -> None:
+    assume(world.waivers)
+    refused = {verdict.id for verdict in world.plan().refused}
+    assert refused <= {verdict.id for verdict in replace(world, waivers=world.waivers[1:]).plan().refused}
+
+
+@given(worlds(), st.randoms(use_true_random=True))
+def test_an_action_less_never_refuses_more(world: World, random: Random) -> None:
+    """What a review cut away cannot make a limit worse; the wholes of shares stay."""
+    actions = world.plan().actions
+    fewer = limits.verdicts([a for a in actions if random.random() < 0.5], world.cluster, (), world.snapshot)
+    every = limits.verdicts(actions, world.cluster, (), world.snapshot)
+    assert {v.id for v in fewer if not v.passed} <= {v.id for v in every if not v.passed}
+
+
+def with_another_rule(r: Random) -> tuple[World, World]:
+    """A floor, and the same floor with one more rule, on the same facts."""
+    less = floor(r)
+    rules = keep(r, exact=False)
+    old = less.spec.keep
+    extra = {
+        _snake(key): getattr(type(old).model_validate({key: value}), _snake(key))
+        for key, value in rules.items()
+        if getattr(old, _snake(key)) is None
+    }
+    more = less.model_copy(update={"spec": less.spec.model_copy(update={"keep": old.model_copy(update=extra)})})
+    facts = snapshot(r, instants_of((less, more)))
+    made = World(cluster(r), (less,), (), facts)
+    return made, replace(made, policies=(more,))
+
+
+@given(seeded(with_another_rule))
+def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
+    """On the same facts: what was in place stays in place, and what is purged is purged no further."""
+    less, more = pair
+    decided = {decision.address: decision for decision in less.plan().decisions}
+    for action in more.plan().actions:
+        assert isinstance(action, DeleteRecords)
+        old = decided[action.address]
+        assert not isinstance(old, Satisfied)
+        if isinstance(old, DeleteRecords):
+            assert action.before_offset <= old.before_offset
+
+
+def no_larger(action: Action, bound: Action) -> bool:
+    """Same subject and incarnation, and at most as much."""
+    if isinstance(action, DeleteRecords):
+        skips = dict(bound.skips) if isinstance(bound, DeleteRecords) else {}
+        return (
+            isinstance(bound, DeleteRecords)
+            and action.partition == bound.partition
+            and action.seen.topic_id == bound.seen.topic_id
+            and action.before_offset <= bound.before_offset
+            and action.records_max <= bound.records_max
+            and all(records <= skips.get(group, 0) for group, records in action.skips)
+        )
+    return type(action) is type(bound) and _request(action) == _request(bound)
+
+
+def _request(action: Any) -> tuple[object, ...]:
+    if hasattr(action, "group"):
+        return (action.group, action.seen.type, action.seen.fingerprint)
+    return (action.partition, action.election, action.leader_wanted, action.seen.replicas, action.seen.topic_id)
+
+
+def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
+    """Every action of `result` is bounded by the plan's and by the reviewed one's."""
+    planned, known = ({action.address: action for action in one.actions} for one in (plan, reviewed))
+    for action in result.actions:
+        assert no_larger(action, planned[action.address])
+        assert no_larger(action, known[action.address])
+    assert [d.address for d in result.decisions] == [d.address for d in plan.decisions]
+
+
+@given(two_days())
+def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> None:
+    """The same policies on the facts of another day."""
+    plan, reviewed = (day.plan() for day in days)
+    bounded_by(within(plan, reviewed), plan, reviewed)
+    assert within(plan, plan) == plan
+
+
+def tampered(plan: Plan, r: Random) -> Plan:
+    """Numbers changed, actions moved under each other's addresses, some left out: whatever an editor can do to a file."""
+    addresses = [decision.address for decision in plan.decisions]
+    found: dict[Address, Decision] = {}
+    for decision in plan.decisions:
+        if isinstance(decision, DeleteRecords):
+            seen = replace(decision.seen, log_start=r.choice((0, decision.seen.log_start, 10**6)))
+            guard = replace(decision.guard, accepted=r.choice(((), decision.guard.accepted)))
+            offset = r.choice((1, decision.before_offset, decision.before_offset + r.randint(-9, 9), 10**9))
+            decision = replace(decision, seen=seen, before_offset=offset, guard=guard)
+        if r.random() < 0.2:
+            decision = replace(decision, address=r.choice(addresses))
+        if r.random() < 0.9:
+            found[decision.address] = decision
+    return replace(plan, decisions=tuple(found[address] for address in sorted(found)), expires_at_ms=0)
+
+
+@given(two_days(), st.integers(0, 2**48), st.booleans())
+def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed: int, same: bool) -> None:
+    """Whatever stands in the reviewed file."""
+    plan = days[0].plan()
+    reviewed = tampered(days[0 if same else 1].plan(), Random(seed))
+    bounded_by(within(plan, reviewed), plan, reviewed)
+
+
+@given(two_days())
+def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World, World]) -> None:
+    """And what it calls gone one way is new the other way."""
+    old, new = (day.plan() for day in days)
+    entries = compare(old, new).entries
+    assert (not entries) == (document.digest(old) == document.digest(new))
+    flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
+    assert [(e.address, flip[e.change.value]) for e in entries] == [
+        (e.address, e.change.value) for e in compare(new, old).entries
+    ]

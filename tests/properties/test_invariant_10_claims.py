@@ -1,0 +1,94 @@
+"""Invariant 10: a subject claimed by two policies is never acted upon."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.kinds import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.model.action import DeleteGroup, Mode
+from reconciler.model.plan import Blocked
+from reconciler.model.snapshot import ClusterSnapshot
+from tests.properties.test_invariant_06_selected import meant
+from tests.strategies.worlds import World, worlds
+
+Subject = tuple[str, str, int]
+
+
+def claimed(policy: Policy, snapshot: ClusterSnapshot) -> set[Subject]:
+    """Every (kind, name, partition) that a policy claims, worked out the slow way; groups have partition -1."""
+    numbers = range(3)
+    match policy:
+        case RetentionFloor(spec=spec):
+            return {
+                ("floor", name, number)
+                for name in snapshot.topics
+                if any(meant(s.text, name) and not (s.is_pattern and name.startswith("_")) for s in spec.topics)
+                and not any(meant(s.text, name) for s in spec.except_topics or ())
+                for number in numbers
+                if (spec.partitions is None or number in spec.partitions)
+                and (spec.keep.from_offset is None or number in spec.keep.from_offset)
+            }
+        case LeaderPolicy(spec=spec):
+            return {
+                ("leader", name, number)
+                for name in snapshot.topics
+                for number in numbers
+                if (
+                    any(meant(s.text, name) for s in spec.topics or ())
+                    if spec.partitions is None
+                    else number in spec.partitions.get(name, ())
+                )
+            }
+        case GroupRemoval(spec=spec):
+            return {
+                ("group", name, -1)
+                for name in snapshot.groups
+                if any(meant(s.text, name) for s in spec.groups)
+                and not any(meant(s.text, name) for s in spec.except_groups or ())
+            }
+
+
+def sort_of(action: object) -> str:
+    return {"DeleteRecords": "floor", "DeleteGroup": "group", "ElectLeader": "leader"}[type(action).__name__]
+
+
+@given(worlds(), st.sets(st.sampled_from(Mode), min_size=1))
+def test_a_subject_of_two_policies_is_left_alone(world: World, modes: set[Mode]) -> None:
+    """Also where only one of the two is to be carried out."""
+    claims = Counter(subject for policy in world.policies for subject in claimed(policy, world.snapshot))
+    for action in world.plan(modes=modes).actions:
+        assert action.mode in modes
+        name, number = (
+            (action.group, -1)
+            if isinstance(action, DeleteGroup)
+            else (action.partition.topic, action.partition.partition)
+        )
+        assert claims[sort_of(action), name, number] == 1
+
+
+@given(worlds())
+def test_nothing_is_blocked_for_a_quarrel_that_is_none(world: World) -> None:
+    """Blocked B105 stands only where another policy of the kind claims the same subject."""
+    claims = Counter(subject for policy in world.policies for subject in claimed(policy, world.snapshot))
+    exact = Counter((policy.address.kind, s) for policy in world.policies for s in _exact(policy))
+    for decision in world.plan().decisions:
+        if isinstance(decision, Blocked) and decision.code == "B105":
+            kind = {"RetentionFloor": "floor", "GroupRemoval": "group", "LeaderPolicy": "leader"}[decision.address.kind]
+            name, number = decision.address.name, decision.address.partition
+            quarrels = [
+                subject
+                for subject, count in claims.items()
+                if count > 1 and subject[:2] == (kind, name) and (number < 0 or subject[2] in (number, -1))
+            ]
+            assert quarrels or exact[decision.address.kind, name] > 1, decision
+
+
+def _exact(policy: Policy) -> list[str]:
+    match policy:
+        case RetentionFloor(spec=spec):
+            return [s.text for s in spec.topics if not s.is_pattern]
+        case LeaderPolicy(spec=spec):
+            return [s.text for s in spec.topics or () if not s.is_pattern] + list(spec.partitions or ())
+        case GroupRemoval(spec=spec):
+            return [s.text for s in spec.groups if not s.is_pattern]

@@ -1,0 +1,125 @@
+"""Whatever stands in a manifest file: a set or diagnostics, never a traceback, never a hang; and schemas agree with models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from reconciler.errors import ManifestsInvalid
+from reconciler.load.codes import CODES
+from reconciler.load.diagnostics import Diagnostic, Rendering, Severity, render
+from reconciler.load.files import checked, source_of
+from reconciler.load.source import Source
+from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
+
+ROOT = Path(__file__).parents[2]
+NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schemas" / "manifest.json").read_text(encoding="utf-8")))
+ACROSS = frozenset(code for code in CODES if code[1] in "34") | {"M207"}
+"""Rules across manifests: no matter of one document's schema."""
+ONLY_LOADED = frozenset({"M206", "M210", "M123", "M122"})
+"""Time, whether a regular expression compiles, and days that no month has."""
+
+
+def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
+    """Whether the set is valid, and what was said. Anything but ManifestsInvalid is what this file looks for."""
+    files: list[Source | Diagnostic] = [source_of(f"{number}.yaml", content) for number, content in enumerate(contents)]
+    try:
+        made = checked(files, now_ms=NOW_MS)
+    except ManifestsInvalid as invalid:
+        return False, tuple(each for each in invalid.diagnostics if isinstance(each, Diagnostic))
+    for part in made.each():
+        assert part.files
+    return True, made.warnings
+
+
+def held_to_their_promise(valid: bool, found: tuple[Diagnostic, ...], text: str) -> None:
+    """Every diagnostic points into the file, says what it should and renders in every format."""
+    assert valid is not any(each.severity is Severity.ERROR for each in found)
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for each in found:
+        assert each.code in CODES
+        assert each.message
+        assert each.hint
+        assert "\n" not in each.message + each.hint + each.where
+        if each.place.line and each.place.path == "0.yaml":
+            assert each.place.line <= len(lines)
+            assert 1 <= each.place.column <= len(lines[each.place.line - 1]) + 1
+            assert (each.end_line, each.end_column) >= (each.place.line, each.place.column)
+    for rendering in Rendering:
+        shown = render(found, rendering)
+        shown.encode("utf-8")
+        if rendering is Rendering.GITHUB:
+            assert all(line.startswith(("::error ", "::warning ")) for line in shown.splitlines())
+        if rendering in (Rendering.JSON, Rendering.SARIF):
+            json.loads(shown)
+
+
+@given(st.one_of(text_soup, st.text(max_size=200)))
+def test_any_text(text: str) -> None:
+    """Never a traceback, never a hang: any text at all."""
+    valid, found = loaded(text.encode("utf-8", errors="surrogatepass"))
+    held_to_their_promise(valid, found, text)
+    event("valid" if valid else found[0].code)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    """Never a traceback, never a hang: any bytes at all."""
+    _, found = loaded(content)
+    for rendering in Rendering:
+        render(found, rendering)
+
+
+@given(mutated_text(), mutated_text())
+def test_mutated_examples(text: str, beside: str) -> None:
+    """Never a traceback, never a hang: valid manifests, cut, doubled, swapped and overwritten, two files at a time."""
+    valid, found = loaded(text.encode(), beside.encode())
+    held_to_their_promise(valid, found, text)
+    event("valid" if valid else found[0].code)
+
+
+def codes_of(document: dict[str, Any]) -> set[str]:
+    """Errors of one document on its own."""
+    _, found = loaded(json.dumps(document, ensure_ascii=False).encode())
+    return {each.code for each in found} - ACROSS
+
+
+@given(valid_manifests())
+def test_valid_manifests_are_accepted_by_both(document: dict[str, Any]) -> None:
+    """What is valid by construction is accepted by the schema and by the models."""
+    assert not codes_of(document)
+    SCHEMA.validate(document)
+
+
+@given(changed_manifests())
+def test_schema_and_models_agree(document: dict[str, Any]) -> None:
+    """Both accept or both refuse, apart from what a schema cannot express: each exception is listed here."""
+    refused = codes_of(document)
+    by_schema = SCHEMA.is_valid(document)
+    event(f"refused: {bool(refused)}, by schema: {not by_schema}")
+    if by_schema:
+        assert not refused - ONLY_LOADED, refused
+    else:
+        assert refused, next(SCHEMA.iter_errors(document)).message
+
+
+@given(changed_manifests())
+def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
+    """The same data written as blocks and as one line yields the same errors."""
+    import io
+
+    from ruamel.yaml import YAML
+
+    stream = io.StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.dump(document, stream)
+    _, found = loaded(stream.getvalue().encode())
+    text = stream.getvalue()
+    if "!!" in text or "&" in text:  # the writer's own doing
+        return
+    assert {each.code for each in found} - ACROSS == codes_of(document)

@@ -1,0 +1,50 @@
+"""One warm Spark session for all tests here. Scans run on the shared brokers, on topics and groups of each test's own."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from reconciler.kafka.connect import Connection
+from reconciler.model.names import TopicPartition
+from reconciler.model.needs import Needs
+from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.sandbox.cluster import Cluster
+from reconciler.scan.scan import Engine, scan
+
+Scan = Callable[..., ClusterSnapshot]
+
+
+@pytest.fixture
+def connection(cluster: Cluster) -> Connection:
+    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
+
+
+@pytest.fixture
+def scanned(connection: Connection, engine: Engine) -> Scan:
+    """`scanned(needs)`: a snapshot of the shared cluster, in the warm session."""
+
+    def run(
+        needs: Needs,
+        *,
+        last_purges: Mapping[TopicPartition, int] | Unread | None = None,
+        progress: Callable[[str], None] = lambda _said: None,
+    ) -> ClusterSnapshot:
+        return scan(
+            needs,
+            connection,
+            observed_at_ms=time.time_ns() // 1_000_000,
+            last_purges={} if last_purges is None else last_purges,
+            engine=engine,
+            progress=progress,
+            timeout_s=20.0,
+        )
+
+    return run
+
+
+@pytest.fixture
+def unique() -> str:
+    """A prefix that no other test uses."""
+    return f"t{uuid.uuid4().hex[:10]}"

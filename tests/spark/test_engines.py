@@ -1,0 +1,51 @@
+"""The same scan on each engine gives the same snapshot. The servers know nothing of this package: the scan brings its code along."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from tests.spark.servers import connect_server, standalone
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+SCRIPT = Path(__file__).with_name("scan_once.py")
+LIMIT_S = 180
+
+
+def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), cluster.bootstrap_servers, unique, f"{unique}-g", engine, *conf],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # Progress is all that may be said: not a word of Spark's or of the client library's on the terminal.
+    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in done.stderr.splitlines()), (
+        done.stderr
+    )
+    return done.stdout
+
+
+def test_engines_agree(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """local[2], a Master with two Workers, and a Connect server: one snapshot, and silence on the terminal."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=4)])
+    records = [Record(b"x", timestamp_ms=1_000 * (number + 1)) for number in range(9)]
+    workload.produce(servers, unique, dict.fromkeys(range(4), records))
+    workload.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
+    workload.commit(servers, f"{unique}-g2", {(unique, 0): 9})
+    local = scan_with(cluster, unique, "local[2]")
+    assert "Reader" in local
+    with standalone(tmp_path) as master:
+        assert scan_with(cluster, unique, master, "spark.executor.memory=512m") == local
+    with connect_server(tmp_path) as remote:
+        assert scan_with(cluster, unique, remote) == local
+        # Warm, and with the same code sent before.
+        assert scan_with(cluster, unique, remote) == local

@@ -1,0 +1,226 @@
+"""Honest incompleteness: a cluster where nobody committed yet, a caller with few rights, a broker that is frozen.
+
+Two brokers of their own, without spare replicas, so that it is known beforehand what cannot be read.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from reconciler.errors import ClusterUnreachable
+from reconciler.kafka import connect, workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.grants import Grant, grant
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.names import TopicPartition
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader, Unread
+from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.sandbox.security import Security
+from reconciler.scan.scan import Engine, scan
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+USERS = {"blind": "bl1nd", "short": "sh0rt", "full": "fu11"}
+LOG_PARTITIONS = 10
+TIMEOUT_S = 6.0
+NEEDS = Needs(
+    topics=(
+        TopicNeed(
+            topics=(Selector("spread"),),
+            offsets=True,
+            instants_ms=(0,),
+            readers=True,
+            named_groups=frozenset({"g0"}),
+        ),
+    ),
+    groups=(GroupNeed(groups=(Selector("g*"),), activity=True),),
+    topic_records=True,
+)
+GROUPS = tuple(f"g{number}" for number in range(8))
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[Cluster]:
+    cluster = start(
+        2,
+        name="fragile",
+        heap_mib=256,
+        security=Security(USERS),
+        properties={"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": str(LOG_PARTITIONS)},
+    )
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+@pytest.fixture(scope="module")
+def busy(fragile: Cluster) -> Cluster:
+    """The same, once it has a topic on both brokers and groups that committed."""
+    servers = fragile.bootstrap_servers
+    workload.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
+    workload.produce(servers, "spread", {number: [Record(b"x")] * 10 for number in (0, 1)})
+    for number, group in enumerate(GROUPS):
+        workload.commit(servers, group, {("spread", 0): number, ("spread", 1): number})
+    return fragile
+
+
+def scanned(cluster: Cluster, engine: Engine, needs: Needs = NEEDS, *, user: str | None = None) -> ClusterSnapshot:
+    servers, properties = cluster.bootstrap_servers, {}
+    if user is not None:
+        assert cluster.secure is not None
+        servers, properties = cluster.secure.bootstrap_servers, cluster.secure.client(user)
+    return scan(
+        needs,
+        Connection(tuple(servers.split(",")), properties, timeout_s=TIMEOUT_S),
+        observed_at_ms=time.time_ns() // 1_000_000,
+        last_purges={},
+        engine=engine,
+        progress=lambda _said: None,
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def reason(fact: object) -> str:
+    assert isinstance(fact, Unread), fact
+    return fact.reason
+
+
+def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: Engine) -> None:
+    """Nobody ever committed: provably no groups and no readers. Asking for a coordinator would have created the log (trap 16)."""
+    workload.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
+    needs = Needs(
+        topics=(TopicNeed(topics=(Selector("untouched"),), offsets=True, readers=True),),
+        groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
+    )
+    for _ in range(2):
+        snapshot = scanned(fragile, engine, needs)
+        assert "__consumer_offsets" not in snapshot.topics
+        assert snapshot.groups == {}
+        assert (snapshot.groups_incomplete, snapshot.readers_incomplete) == (None, None)
+        assert snapshot.partitions[TopicPartition("untouched", 0)].readers == ()
+
+
+def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) -> None:
+    """What the next tests take away is there to begin with, also for a caller who was granted just what reading needs."""
+    grant(
+        busy.bootstrap_servers,
+        [
+            Grant("full", AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
+            Grant("full", AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
+            Grant("full", AclOperation.DESCRIBE, ResourceType.TOPIC, "*"),
+            Grant("full", AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "spread"),
+            Grant("full", AclOperation.READ, ResourceType.TOPIC, "__consumer_offsets"),
+        ],
+    )
+    for user in (None, "full"):
+        snapshot = scanned(busy, engine, user=user)
+        assert (snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete) == (
+            None,
+            None,
+            None,
+        )
+        assert [snapshot.groups[group].commits for group in GROUPS] == [2] * len(GROUPS)
+        assert all(isinstance(snapshot.groups[group].last_activity_ms, int) for group in GROUPS)
+        facts = snapshot.partitions[TopicPartition("spread", 0)]
+        assert isinstance(facts.readers, tuple)
+        assert [(r.group, r.committed) for r in facts.readers] == [(g, n) for n, g in enumerate(GROUPS)]
+        assert snapshot.topics["spread"].records == 20
+
+
+def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: Engine) -> None:
+    """Without DESCRIBE on the cluster the group list is short and carries no error: it is called incomplete (traps 4 and 14)."""
+    grant(
+        busy.bootstrap_servers,
+        [
+            Grant("short", AclOperation.DESCRIBE, ResourceType.TOPIC, "spread"),
+            Grant("short", AclOperation.DESCRIBE, ResourceType.GROUP, "g0"),
+        ],
+    )
+    snapshot = scanned(busy, engine, user="short")
+    assert "DESCRIBE on the cluster" in reason(snapshot.groups_incomplete)
+    assert "DESCRIBE on the cluster" in reason(snapshot.readers_incomplete)
+    assert "DESCRIBE_CONFIGS on the topic" in reason(snapshot.topics["spread"].cleanup_policy)
+    assert snapshot.partitions[TopicPartition("spread", 0)].stable_end == 10
+    assert "g0" in snapshot.groups
+    assert "g1" not in snapshot.groups
+    # The topic of the log may not be described, so nothing proves that anybody was idle.
+    assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
+
+
+def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: Engine) -> None:
+    """READ on the commit log is a right of its own: without it activity is unread, and the reason says so."""
+    grant(
+        busy.bootstrap_servers,
+        [
+            Grant("short", AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
+            Grant("short", AclOperation.DESCRIBE, ResourceType.TOPIC, "__consumer_offsets"),
+        ],
+    )
+    snapshot = scanned(busy, engine, user="short")
+    assert snapshot.groups_incomplete is None
+    assert "READ on __consumer_offsets" in reason(snapshot.groups["g0"].last_activity_ms)
+    assert snapshot.groups["g0"].commits == 2
+    # All groups are listed now; whose commits may not be read leaves open whom a purge would hurt.
+    assert set(GROUPS) <= set(snapshot.groups)
+    assert "group" in reason(snapshot.readers_incomplete)
+
+
+def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: Engine) -> None:
+    """A topic that may not be described is not called absent."""
+    snapshot = scanned(busy, engine, user="blind")
+    assert "spread" not in snapshot.topics
+    assert "DESCRIBE on the topic" in reason(snapshot.topics_incomplete)
+
+
+def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
+    """No waiting mends a password: one line that names the servers, the reason and the next step, without the password."""
+    assert busy.secure is not None
+    properties = busy.secure.client("full") | {"sasl.password": "correct-horse"}
+    connection = Connection(tuple(busy.secure.bootstrap_servers.split(",")), properties, timeout_s=60)
+    with pytest.raises(ClusterUnreachable) as failure:
+        connect.cluster_id(connection)
+    said = str(failure.value)
+    assert "authentication failed" in said
+    assert busy.secure.bootstrap_servers.split(",")[0] in said
+    assert "correct-horse" not in said
+    assert "\n" not in said
+
+
+def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
+    """Exactly what the frozen broker leads is unread or unlisted: its partitions, and the groups it coordinates."""
+    servers = busy.bootstrap_servers
+    frozen = 2
+    log = workload.partition_states(servers, "__consumer_offsets")
+    silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
+    assert silent
+    assert silent < set(GROUPS)
+    busy.pause(frozen)
+    try:
+        snapshot = scanned(busy, engine)
+    finally:
+        busy.resume(frozen)
+    lost, kept = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
+    expect_lost(lost)
+    assert (kept.log_start, kept.stable_end, kept.high_watermark, kept.offsets_at) == (0, 10, 10, {0: 0})
+    reason(snapshot.topics["spread"].records)
+    reason(snapshot.readers_incomplete)
+    # Nobody but the frozen broker could name them, so the listing must not pass for complete.
+    reason(snapshot.groups_incomplete)
+    assert silent.isdisjoint(snapshot.groups)
+    for group in set(GROUPS) - silent:
+        facts = snapshot.groups[group]
+        assert isinstance(facts.last_activity_ms, int)
+        assert facts.commits == 2
+    known: Mapping[str, Reader] = {reader.group: reader for reader in kept.readers if isinstance(kept.readers, tuple)}
+    assert set(known) == set(GROUPS) - silent
+
+
+def expect_lost(facts: PartitionFacts) -> None:
+    for fact in (facts.log_start, facts.stable_end, facts.high_watermark, facts.offsets_at[0]):
+        reason(fact)

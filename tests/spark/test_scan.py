@@ -1,0 +1,223 @@
+"""The scan in a warm session against real brokers: facts, readers, evidence, and what is left unread on purpose."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import NOT_ASKED, GroupState, GroupType, Reader, Unread
+from reconciler.sandbox.cluster import Cluster
+from tests.spark.conftest import Scan
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+HOUR_MS = 3_600_000
+
+
+def topics(*names: str) -> tuple[Selector, ...]:
+    return tuple(Selector(name) for name in names)
+
+
+@contextmanager
+def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
+    """A member of the new protocol that has joined and committed nothing."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
+    )
+    assigned: list[object] = []
+    consumer.subscribe([topic], on_assign=lambda *given: assigned.append(given))
+
+    def joined() -> bool:
+        consumer.poll(0.1)
+        return bool(assigned)
+
+    try:
+        workload.wait_until(joined, 60, f"an assignment for {group}")
+        yield
+    finally:
+        consumer.close()
+
+
+def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """Log start, ends and the first offset at or after an instant, per partition; no such record is None, never -1 (trap 2)."""
+    servers = cluster.bootstrap_servers
+    now = time.time_ns() // 1_000_000
+    workload.create_topics(servers, [Topic(unique, partitions=2)])
+    old = [Record(b"old", timestamp_ms=now - 2 * HOUR_MS)] * 6
+    workload.produce(servers, unique, {0: [*old, *[Record(b"new", timestamp_ms=now)] * 3], 1: old})
+    need = TopicNeed(topics=topics(unique), offsets=True, instants_ms=(0, now - HOUR_MS))
+    snapshot = scanned(Needs(topics=(need,), topic_records=True))
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    assert (first.log_start, first.stable_end, first.high_watermark) == (0, 9, 9)
+    assert first.offsets_at == {0: 0, now - HOUR_MS: 6}
+    assert second.offsets_at == {0: 0, now - HOUR_MS: None}
+    assert second.stable_end == 6
+    assert snapshot.topics[unique].records == 15
+    assert snapshot.topics[unique].cleanup_policy == frozenset({"delete"})
+    assert first.readers is NOT_ASKED
+    assert first.last_purge_ms is NOT_ASKED
+
+
+def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """The stable end is the read-committed one: records of an open transaction lie above it (trap 8)."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique)])
+    workload.produce(servers, unique, {0: [Record(b"x")] * 4})
+    with workload.open_transaction(servers, unique, [0], transactional_id=unique):
+        workload.produce(servers, unique, {0: [Record(b"y")] * 2})
+        facts = scanned(Needs(topics=(TopicNeed(topics=topics(unique), offsets=True),))).partitions
+    found = facts[TopicPartition(unique, 0)]
+    assert (found.stable_end, found.high_watermark) == (4, 7)
+
+
+def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """Whoever stands below the stable end is told, an absent commit counts as the log start, a named group wherever it stands."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=2)])
+    workload.produce(servers, unique, {number: [Record(b"x")] * 10 for number in (0, 1)})
+    workload.commit(servers, f"{unique}-behind", {(unique, 0): 3, (unique, 1): 10})
+    workload.commit(servers, f"{unique}-half", {(unique, 0): 10})
+    workload.commit(servers, f"{unique}-done", {(unique, 0): 10, (unique, 1): 10})
+    workload.commit(servers, f"{unique}-named", {(unique, 0): 10, (unique, 1): 10})
+    need = TopicNeed(
+        topics=topics(unique),
+        offsets=True,
+        readers=True,
+        named_groups=frozenset({f"{unique}-named", f"{unique}-nobody"}),
+    )
+    snapshot = scanned(Needs(topics=(need,)))
+    topic_id = snapshot.topics[unique].topic_id
+    assert isinstance(topic_id, str)
+    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    named = Reader(f"{unique}-named", 10, topic_id=topic_id)
+    assert zero.readers == (Reader(f"{unique}-behind", 3), named)
+    assert one.readers == (Reader(f"{unique}-half", 0, implied=True), named)
+    assert zero.readers_below == 10
+    assert snapshot.groups[f"{unique}-done"].listed
+
+
+def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """A commit outlives its topic: the reader's topic id is then not the topic's (trap 15)."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique)])
+    workload.produce(servers, unique, {0: [Record(b"x")] * 5})
+    with workload.member(servers, f"{unique}-g", [unique]):
+        workload.wait_until(
+            lambda: workload.committed(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5, 30, "the member's commit"
+        )
+        need = TopicNeed(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
+        before = scanned(Needs(topics=(need,)))
+    (reader,) = before.partitions[TopicPartition(unique, 0)].readers
+    assert reader.topic_id == before.topics[unique].topic_id
+    workload.commit(servers, f"{unique}-kept", {(unique, 0): 5})
+    workload.delete_topics(servers, [unique])
+    workload.create_topics(servers, [Topic(unique)])
+    workload.produce(servers, unique, {0: [Record(b"y")] * 9})
+    workload.commit(servers, f"{unique}-g", {(unique, 0): 2})
+    after = scanned(Needs(topics=(need,)))
+    (now,) = (r for r in after.partitions[TopicPartition(unique, 0)].readers if r.group == f"{unique}-g")
+    assert now == Reader(f"{unique}-g", 2, topic_id=after.topics[unique].topic_id)
+    assert after.topics[unique].topic_id != before.topics[unique].topic_id
+
+
+def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """State, type, counts, fingerprint, and the newest sign of life with the place of the record that shows it."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=2)])
+    before = time.time_ns() // 1_000_000
+    workload.commit(servers, f"{unique}-alone", {(unique, 0): 7, (unique, 1): 8})
+    after = time.time_ns() // 1_000_000
+    needs = Needs(groups=(GroupNeed(groups=topics(f"{unique}-*"), activity=True),))
+    with workload.member(servers, f"{unique}-old", [unique]), new_protocol_member(servers, f"{unique}-new", unique):
+        groups = scanned(needs).groups
+    alone, old, new = (groups[f"{unique}-{name}"] for name in ("alone", "old", "new"))
+    assert (alone.listed, alone.type, alone.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
+    assert (alone.commits, alone.commit_topics) == (2, 1)
+    assert alone.fingerprint == fingerprint([(unique, 0, 7), (unique, 1, 8)])
+    assert isinstance(alone.last_activity_ms, int)
+    assert before - 1 <= alone.last_activity_ms <= after
+    assert isinstance(alone.newest_record, tuple)
+    assert (old.type, old.state) == (GroupType.CLASSIC, GroupState.STABLE)
+    # Members of the new protocol that only joined have left records, too.
+    assert new.type is GroupType.CONSUMER
+    assert isinstance(new.last_activity_ms, int)
+
+
+def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit log tells (traps 5 and 18)."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique)])
+    needs = Needs(groups=(GroupNeed(groups=topics(f"{unique}-g"), activity=True),))
+    workload.commit(servers, f"{unique}-g", {(unique, 0): 1})
+    first = scanned(needs).groups[f"{unique}-g"]
+    workload.commit(servers, f"{unique}-g", {(unique, 0): 1})
+    second = scanned(needs).groups[f"{unique}-g"]
+    assert first.fingerprint == second.fingerprint
+    assert first.newest_record < second.newest_record
+    assert first.last_activity_ms <= second.last_activity_ms
+
+
+def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """Leaders alone need no offsets, no groups and no Spark; all topics are listed, and the last purge is the journal's."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
+    said: list[str] = []
+    needs = Needs(topics=(TopicNeed(topics=topics(unique), last_purge=True),))
+    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=said.append)
+    assert set(snapshot.partitions) == {TopicPartition(unique, 0), TopicPartition(unique, 1)}
+    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    assert (zero.leader, zero.replicas, set(zero.in_sync)) == (1, (1, 2), {1, 2})
+    assert (zero.last_purge_ms, one.last_purge_ms) == (None, 77)
+    assert zero.log_start is NOT_ASKED
+    assert snapshot.groups == {}
+    assert snapshot.topics[f"{unique}-other"].topic_id is NOT_ASKED
+    assert snapshot.readers_incomplete is NOT_ASKED
+    assert snapshot.cluster_records is NOT_ASKED
+    assert snapshot.topics_incomplete is None
+    assert not any("Spark" in line for line in said)
+
+
+def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """Two needs that meet on a topic are answered per partition, each with all that some need asks of it."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=3)])
+    workload.produce(servers, unique, {number: [Record(b"x")] * (number + 1) for number in range(3)})
+    needs = Needs(
+        topics=(
+            TopicNeed(topics=topics(unique), partitions=frozenset({0, 1}), offsets=True),
+            TopicNeed(topics=topics(f"{unique}*"), partitions=frozenset({1, 2}), instants_ms=(0,)),
+        ),
+        topic_records=True,
+        cluster_records=True,
+    )
+    snapshot = scanned(needs)
+    facts = {key.partition: value for key, value in snapshot.partitions.items()}
+    assert (facts[0].offsets_at, facts[1].offsets_at, facts[2].offsets_at) == ({}, {0: 0}, {0: 0})
+    assert [facts[number].stable_end for number in range(3)] == [1, 2, 3]
+    assert snapshot.topics[unique].records == 6
+    assert isinstance(snapshot.cluster_records, int)
+    assert snapshot.cluster_records >= 6
+
+
+def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """An exact name without a topic is absent from a complete listing, and still is after the scan (trap 16)."""
+    needs = Needs(
+        topics=(TopicNeed(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})),),
+        groups=(GroupNeed(groups=topics(f"{unique}-g"), activity=True),),
+    )
+    for _ in range(2):
+        snapshot = scanned(needs)
+        assert unique not in snapshot.topics
+        assert f"{unique}-g" not in snapshot.groups
+        assert snapshot.partitions == {}
+        assert snapshot.topics_incomplete is None
+        assert snapshot.groups_incomplete is None
+        assert not isinstance(snapshot.readers_incomplete, Unread)

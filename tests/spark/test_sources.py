@@ -1,0 +1,119 @@
+"""The data sources and the Parquet files: what others build on."""
+
+import json
+import runpy
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.sandbox.cluster import Cluster
+from reconciler.scan import sources
+from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
+from reconciler.scan.scan import Engine, export
+from reconciler.scan.session import Start
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
+
+
+@pytest.fixture(scope="module")
+def session(engine: Engine) -> SparkSession:
+    return Start(engine).result()
+
+
+def half_read_topic(cluster: Cluster, name: str) -> None:
+    """Two partitions of ten records; a group at 4 and 10."""
+    workload.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
+    workload.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
+    workload.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
+
+
+def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
+    """Each format has the documented columns and the cluster's facts, read by the options that its reader takes."""
+    half_read_topic(cluster, unique)
+    sources.register(session)
+
+    def rows(name: str, **options: str) -> list[dict[str, object]]:
+        frame = session.read.format(name).option("bootstrap.servers", cluster.bootstrap_servers).options(**options)
+        return frame.load().toArrow().to_pylist()
+
+    partitions = rows("kafka_partitions", topics=unique, instants_ms="0")
+    assert [
+        (row["partition"], row["log_start"], row["stable_end"], row["offsets_at"], row["error"]) for row in partitions
+    ] == [
+        (0, 0, 10, [0], None),
+        (1, 0, 10, [0], None),
+    ]
+    assert all(row["topic_id"] and row["leader"] in row["in_sync"] for row in partitions)
+    commits = rows("kafka_group_commits", groups=f"{unique}-*")
+    assert sorted((row["partition"], row["committed"]) for row in commits if row["topic"]) == [(0, 4), (1, 10)]
+    (total,) = [row for row in commits if row["topic"] is None]
+    assert (total["commits"], total["commit_topics"], total["error"]) == (2, 1, None)
+    log = [row for row in rows("kafka_commit_log") if row["group"] == f"{unique}-g"]
+    (life,) = [row for row in log if row["topic"] is None]
+    assert life["seems"] == "classic"
+    assert life["live"] is True
+    topic_ids = {row["topic_id"] for row in log if row["topic"] == unique}
+    assert topic_ids == {partitions[0]["topic_id"]}
+
+
+def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: str) -> None:
+    """The example in the docs gives the lag that Kafka's own tool would: six records behind."""
+    half_read_topic(cluster, unique)
+    example = runpy.run_path(str(EXAMPLE))
+    found = example["lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
+    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unread": 0}]
+
+
+def test_export_writes_documented_parquet(
+    cluster: Cluster, connection: Connection, engine: Engine, unique: str, tmp_path: Path
+) -> None:
+    """Partitions with readers, groups, topics and the run; a null has its reason in `unread`."""
+    half_read_topic(cluster, unique)
+    need = TopicNeed(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
+    needs = Needs(
+        topics=(need,), groups=(GroupNeed(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
+    )
+    before = time.time_ns() // 1_000_000
+    written = export(
+        needs,
+        connection,
+        observed_at_ms=before,
+        engine=engine,
+        progress=lambda _said: None,
+        timeout_s=20.0,
+        out=tmp_path / "scan",
+    )
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        "scan/partitions/part-0.parquet",
+        "scan/groups/part-0.parquet",
+        "scan/topics/part-0.parquet",
+        "scan/run.json",
+    ]
+    partitions, groups, topics = (pq.read_table(path) for path in written[:3])
+    assert partitions.schema.names == PARTITION_COLUMNS.names
+    assert groups.schema.names == GROUP_COLUMNS.names
+    assert topics.schema.names == TOPIC_COLUMNS.names
+    zero, one = partitions.to_pylist()
+    assert zero["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
+    assert one["readers"] == []
+    assert zero["offsets_at"] == [(0, 0)]
+    (group,) = [row for row in groups.to_pylist() if row["group"] == f"{unique}-g"]
+    assert group["commits"] == 2
+    assert group["last_activity_ms"] is not None
+    (topic,) = [row for row in topics.to_pylist() if row["topic"] == unique]
+    assert topic["records"] == 20
+    others = [row for row in topics.to_pylist() if row["topic"] != unique]
+    assert all(dict(row["unread"])["records"] == "not asked" for row in others)
+    run = json.loads(written[3].read_text())
+    assert (run["cluster_id"], run["observed_at_ms"]) == (cluster.cluster_id, before)
+    assert run["incomplete"] == {}

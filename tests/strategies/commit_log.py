@@ -1,0 +1,93 @@
+"""Records of `__consumer_offsets`, written from the published layouts and independently of the reader."""
+
+import struct
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+offsets = st.integers(0, 2**62)
+times = st.integers(0, 2**48)
+epochs = st.integers(-1, 2**20)
+topic_ids = st.binary(min_size=16, max_size=16).filter(any)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A committed position as the log holds it. `topic_id` None: the writer knew none."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    epoch: int
+    metadata: str
+    commit_ms: int
+    topic_id: bytes | None
+
+
+commits = st.builds(
+    Commit,
+    group=names,
+    topic=names,
+    partition=st.integers(0, 2**31 - 1),
+    offset=offsets,
+    epoch=epochs,
+    metadata=st.one_of(st.just(""), names, st.text(min_size=130, max_size=200, alphabet="mé")),
+    commit_ms=times,
+    topic_id=st.one_of(st.none(), topic_ids),
+)
+
+
+def string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def compact(text: str) -> bytes:
+    data = text.encode()
+    return varint(len(data) + 1) + data
+
+
+def tagged(fields: dict[int, bytes]) -> bytes:
+    out = varint(len(fields))
+    for tag, data in sorted(fields.items()):
+        out += varint(tag) + varint(len(data)) + data
+    return out
+
+
+def commit_key(commit: Commit, version: int = 1) -> bytes:
+    head = struct.pack(">h", version) + string(commit.group) + string(commit.topic)
+    return head + struct.pack(">i", commit.partition)
+
+
+def group_key(version: int, group: str, rest: bytes = b"") -> bytes:
+    return struct.pack(">h", version) + string(group) + rest
+
+
+def commit_value(commit: Commit, version: int, extra: dict[int, bytes] | None = None) -> bytes:
+    """Versions 0 to 4. `extra`: tagged fields that a later writer may add to version 4."""
+    out = struct.pack(">hq", version, commit.offset)
+    if version >= 3:
+        out += struct.pack(">i", commit.epoch)
+    if version == 4:
+        fields = dict(extra or {})
+        if commit.topic_id is not None:
+            fields[0] = commit.topic_id
+        return out + compact(commit.metadata) + struct.pack(">q", commit.commit_ms) + tagged(fields)
+    out += string(commit.metadata) + struct.pack(">q", commit.commit_ms)
+    return out + (struct.pack(">q", commit.commit_ms + 1) if version == 1 else b"")
+
+
+def group_value(version: int, protocol_type: str) -> bytes:
+    """The head of a classic group's metadata: version and protocol type; what follows is not looked at."""
+    text = compact(protocol_type) if version >= 4 else string(protocol_type)
+    return struct.pack(">h", version) + text + struct.pack(">i", 7)

@@ -1,0 +1,170 @@
+"""Small builders of decisions for tests that want to say only what matters to them."""
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+from reconciler.model.action import (
+    AcceptedReader,
+    Consumers,
+    DeleteGroup,
+    DeleteRecords,
+    Election,
+    ElectLeader,
+    Guard,
+    Mode,
+    SeenGroup,
+    SeenLeadership,
+    SeenPartition,
+)
+from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Satisfied, Source, Waiting, in_order
+from reconciler.model.snapshot import GroupState, GroupType
+
+NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
+TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+
+
+def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRecords:
+    """A purge of orders[3] from 1000 to 98213, as in the documentation; `skips` are (group, committed)."""
+    policy = changes.pop("policy", f"{topic}-gdpr")
+    skips = changes.pop("skips", ())
+    log_start, end = changes.pop("log_start", 1000), changes.pop("end", 250_000)
+    action = DeleteRecords(
+        address=Address("RetentionFloor", policy, topic, partition),
+        declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
+        reason="newerThan 7d resolves to offset 98213",
+        mode=Mode.MERGE,
+        partition=TopicPartition(topic, partition),
+        before_offset=98_213,
+        seen=SeenPartition(
+            topic_id=TOPIC_ID,
+            log_start=log_start,
+            stable_end=end,
+            high_watermark=end,
+            leader=1,
+            replicas=(1, 2, 3),
+            in_sync=(1, 2, 3),
+        ),
+        guard=Guard(
+            consumers=Consumers.IGNORE if skips else Consumers.BLOCK,
+            accepted=tuple(AcceptedReader(group, committed) for group, committed in skips),
+        ),
+        vouched=False,
+        drift=True,
+    )
+    return dataclasses.replace(action, **changes)
+
+
+def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
+    """The removal of an idle group."""
+    action = DeleteGroup(
+        address=Address("GroupRemoval", changes.pop("policy", "dead-etl"), group),
+        declared_at=Place("manifests/prod-eu/groups.yaml", 4, 3),
+        reason="EMPTY, no activity for 6 days",
+        mode=Mode.MERGE,
+        group=group,
+        idle_for_ms=3 * 86_400_000,
+        seen=SeenGroup(
+            type=GroupType.CLASSIC,
+            state=GroupState.EMPTY,
+            commits=12,
+            commit_topics=3,
+            fingerprint="ab" * 32,
+            last_activity_ms=NOW_MS - 6 * 86_400_000,
+            newest_record=(17, 4711),
+        ),
+    )
+    return dataclasses.replace(action, **changes)
+
+
+def election(topic: str = "payments", partition: int = 0, **changes: Any) -> ElectLeader:
+    """A preferred election from 2 to 1, or with `unclean=True` one of a leaderless partition."""
+    unclean = changes.pop("unclean", False)
+    action = ElectLeader(
+        address=Address("LeaderPolicy", changes.pop("policy", "all"), topic, partition),
+        declared_at=Place("manifests/prod-eu/leaders.yaml", 6, 3),
+        reason="the preferred replica is in sync and does not lead",
+        mode=Mode.MERGE,
+        partition=TopicPartition(topic, partition),
+        election=Election.UNCLEAN if unclean else Election.PREFERRED,
+        leader_wanted=None if unclean else 1,
+        seen=SeenLeadership(
+            topic_id=TOPIC_ID,
+            leader=None if unclean else 2,
+            replicas=(1, 2, 3),
+            in_sync=() if unclean else (1, 2, 3),
+        ),
+    )
+    return dataclasses.replace(action, **changes)
+
+
+def blocked(address: str = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
+    decision = Blocked(
+        address=Address.parse(address),
+        declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
+        code="B204",
+        reason='group "billing" is at 52000 and would skip 46,213 records',
+        next_step="let it catch up, or say consumers: clamp",
+    )
+    return dataclasses.replace(decision, **changes)
+
+
+def waiting(address: str, **changes: Any) -> Waiting:
+    decision = Waiting(
+        address=Address.parse(address),
+        declared_at=Place("manifests/prod-eu/streams.yaml", 3, 3),
+        reason="the last purge was less than 30s ago",
+        until_ms=NOW_MS + 12_000,
+    )
+    return dataclasses.replace(decision, **changes)
+
+
+def satisfied(address: str) -> Satisfied:
+    return Satisfied(Address.parse(address))
+
+
+def plan(*decisions: Decision, **changes: Any) -> Plan:
+    """A plan of the cluster prod-eu, made at 2026-11-21T10:00:00Z."""
+    made = Plan(
+        cluster="prod-eu",
+        cluster_id=CLUSTER_ID,
+        observed_at_ms=NOW_MS,
+        expires_at_ms=NOW_MS + 86_400_000,
+        decisions=in_order(decisions),
+        source=Source(commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"),
+        notes=(
+            PolicyNote(
+                policy=Address("RetentionFloor", "orders-gdpr"), owner="team-orders", reason="erase after 30 days"
+            ),
+        ),
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def digest_by_hand(written: dict[str, Any]) -> str:
+    """A plan file's digest by docs/plan.md's recipe, with nothing but a JSON library and sha256."""
+
+    def equal(row: dict[str, Any]) -> dict[str, Any]:
+        seen = row["seen"]
+        match row["operation"]:
+            case "delete_records":
+                return {"topic_id": seen["topic_id"], "guard": row["guard"]}
+            case "delete_group":
+                kept = {name: seen[name] for name in ("type", "fingerprint", "newest_record")}
+                return kept | {"guard": row["guard"]}
+            case _:
+                return {"topic_id": seen["topic_id"], "replicas": seen["replicas"]}
+
+    bound = {
+        "format_major": 1,
+        "cluster_id": written["cluster"]["cluster_id"],
+        "actions": [
+            {name: row[name] for name in ("address", "operation", "request")} | {"equal": equal(row)}
+            for row in written["actions"]
+        ],
+    }
+    canonical = json.dumps(bound, sort_keys=True, separators=(",", ":")).replace("\x7f", "\\u007f")
+    return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()

@@ -1,0 +1,37 @@
+"""Outcomes and journal entries as Hypothesis strategies, hostile wherever text is free."""
+
+from hypothesis import strategies as st
+
+from reconciler.model.entry import Author, Entry, Event, operation_of, request_of
+from reconciler.model.outcome import Outcome, Status
+from tests.strategies import plans as made
+
+outcomes = st.builds(
+    Outcome,
+    action=made.actions,
+    status=st.sampled_from(Status),
+    detail=made.prose,
+    code=st.none() | st.sampled_from(("NONE", "REQUEST_TIMED_OUT")) | made.prose,
+    read_back=st.none() | made.prose,
+    sends=st.integers(0, 5),
+    removed_max=st.integers(0, 2**63),
+)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    action = draw(made.actions)
+    return Entry(
+        event=draw(st.sampled_from(Event)),
+        at_ms=draw(st.integers(-(2**62), 2**62)),
+        run_id=draw(made.prose),
+        plan_digest="sha256:" + "0" * 64,
+        address=action.address,
+        operation=operation_of(action),
+        request=request_of(action),
+        author=Author(who=draw(st.none() | made.prose), commit=draw(st.none() | made.prose)),
+        status=draw(st.none() | st.sampled_from(Status)),
+        detail=draw(st.none() | made.prose),
+        code=draw(st.none() | made.prose),
+        read_back=draw(st.none() | made.prose),
+    )

@@ -1,0 +1,258 @@
+"""Plans, decisions and names as Hypothesis strategies: valid by the model's rules, hostile wherever text is free."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from reconciler.model.action import (
+    AcceptedReader,
+    Action,
+    Consumers,
+    DeleteGroup,
+    DeleteRecords,
+    Election,
+    ElectLeader,
+    Guard,
+    Mode,
+    SeenGroup,
+    SeenLeadership,
+    SeenPartition,
+)
+from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.plan import (
+    Blocked,
+    Decision,
+    LimitVerdict,
+    ManifestFile,
+    Plan,
+    PolicyNote,
+    Satisfied,
+    Skipped,
+    Source,
+    UsedWaiver,
+    Waiting,
+    in_order,
+)
+from reconciler.model.snapshot import GroupState, GroupType
+
+FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For unit tests, which are whole in seconds; properties take their profile's number."""
+
+NASTY = (
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07",
+    "<script>alert(1)</script>",
+    "<!-- --> <img src=x onerror=alert(1)>",
+    "| a | b |",
+    "`code` **bold** [link](https://example.invalid) ![i](x)",
+    "@everyone #1 GH-1 :tada: $x$",
+    "::error file=x::boom",
+    "##[error]boom",
+    "[bold red]markup[/]",
+    "evil\u202egnp.exe",
+    "zero\u200bwidth\u2060\ufeff",
+    "line\nbreak\r\n::set-output name=x::y",
+    "tab\there\x00nul\x7fdel\x85nel\u2028ls",
+    "back\\slash \\n \\u001b",
+    'quo"te',
+    "  spaces  ",
+    "a/b[3]",
+    "\u00e9 e\u0301 \u3164 \u2800 \u00a0",
+    "\u05d0\u05d1\u05d2 1 2",
+    "www.example.invalid a@b.invalid",
+)
+LONG = "x" * 10_240
+
+long_names = st.integers(9_000, 10_240).map("x".__mul__)
+
+group_ids = st.one_of(
+    st.sampled_from(NASTY),
+    long_names,
+    st.text(min_size=1, max_size=30),
+    st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True),
+)
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
+policies = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,10}[a-z0-9])?", fullmatch=True)
+prose = st.one_of(st.text(max_size=60), st.sampled_from(NASTY))
+partition_numbers = st.one_of(st.integers(0, 40), st.integers(0, 2**31 - 1))
+offsets = st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 1))
+instants_ms = st.integers(0, 253_402_300_799_999)
+brokers = st.integers(0, 2**31 - 1)
+replica_lists = st.lists(brokers, min_size=1, max_size=5, unique=True).map(tuple)
+topic_ids = st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True)
+places = st.builds(Place, prose, st.integers(0, 10_000), st.integers(0, 200))
+modes = st.sampled_from(Mode)
+
+
+@st.composite
+def guards(draw: st.DrawFn) -> Guard:
+    """Any guard: what it was decided under is policy."""
+    readers = draw(st.lists(st.builds(AcceptedReader, group_ids, offsets), max_size=3, unique_by=lambda r: r.group))
+    return Guard(
+        consumers=draw(st.sampled_from(Consumers)),
+        named=tuple(draw(st.lists(group_ids, max_size=3))),
+        accepted=tuple(readers),
+        except_groups=tuple(draw(st.lists(group_ids, max_size=2))),
+        every_ms=draw(st.none() | st.integers(0, 10**12)),
+    )
+
+
+@st.composite
+def delete_records(draw: st.DrawFn) -> DeleteRecords:
+    """A purge with `log_start < before_offset <= stable_end <= high_watermark`."""
+    log_start = draw(st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 2)))
+    stable_end = draw(st.integers(log_start + 1, 2**63 - 1))
+    partition = TopicPartition(draw(topics), draw(partition_numbers))
+    replicas = draw(replica_lists)
+    guard = draw(guards())
+    return DeleteRecords(
+        address=Address("RetentionFloor", draw(policies), partition.topic, partition.partition),
+        declared_at=draw(places),
+        reason=draw(prose),
+        mode=draw(modes),
+        partition=partition,
+        before_offset=draw(st.integers(log_start + 1, stable_end)),
+        seen=SeenPartition(
+            topic_id=draw(topic_ids),
+            log_start=log_start,
+            stable_end=stable_end,
+            high_watermark=draw(st.integers(stable_end, 2**63 - 1)),
+            leader=replicas[0],
+            replicas=replicas,
+            in_sync=replicas,
+        ),
+        guard=guard,
+        vouched=bool(guard.named) and guard.consumers is Consumers.BLOCK and draw(st.booleans()),
+        drift=draw(st.booleans()),
+    )
+
+
+@st.composite
+def delete_groups(draw: st.DrawFn) -> DeleteGroup:
+    """A removal; without evidence only where idle_for_ms is 0."""
+    group = draw(group_ids)
+    idle_for_ms = draw(st.integers(0, 10**12))
+    evidence = idle_for_ms > 0 or draw(st.booleans())
+    return DeleteGroup(
+        address=Address("GroupRemoval", draw(policies), group),
+        declared_at=draw(places),
+        reason=draw(prose),
+        mode=draw(modes),
+        group=group,
+        idle_for_ms=idle_for_ms,
+        seen=SeenGroup(
+            type=draw(st.sampled_from((GroupType.CLASSIC, GroupType.CONSUMER))),
+            state=GroupState.EMPTY,
+            commits=draw(st.integers(0, 10**6)),
+            commit_topics=draw(st.integers(0, 10**4)),
+            fingerprint=draw(st.from_regex(r"[0-9a-f]{64}", fullmatch=True)),
+            last_activity_ms=draw(st.integers(-1, 2**62)) if evidence else None,
+            newest_record=(draw(partition_numbers), draw(offsets)) if evidence else None,
+        ),
+    )
+
+
+@st.composite
+def elections(draw: st.DrawFn) -> ElectLeader:
+    """A preferred election of the first replica, or an unclean one of a leaderless partition."""
+    partition = TopicPartition(draw(topics), draw(partition_numbers))
+    replicas = draw(replica_lists)
+    preferred = draw(st.booleans())
+    return ElectLeader(
+        address=Address("LeaderPolicy", draw(policies), partition.topic, partition.partition),
+        declared_at=draw(places),
+        reason=draw(prose),
+        mode=draw(modes),
+        partition=partition,
+        election=Election.PREFERRED if preferred else Election.UNCLEAN,
+        leader_wanted=replicas[0] if preferred else None,
+        seen=SeenLeadership(
+            topic_id=draw(topic_ids),
+            leader=draw(st.none() | brokers) if preferred else None,
+            replicas=replicas,
+            in_sync=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
+        ),
+    )
+
+
+actions: st.SearchStrategy[Action] = st.one_of(delete_records(), delete_groups(), elections())
+
+addresses = st.one_of(
+    st.builds(Address, st.sampled_from(("RetentionFloor", "LeaderPolicy")), policies, topics, partition_numbers),
+    st.builds(Address, st.sampled_from(("RetentionFloor", "LeaderPolicy")), policies, topics),
+    st.builds(Address, st.sampled_from(("RetentionFloor", "LeaderPolicy", "GroupRemoval")), policies),
+    st.builds(Address, st.just("GroupRemoval"), policies, group_ids),
+)
+
+decisions: st.SearchStrategy[Decision] = st.one_of(
+    actions,
+    st.builds(Satisfied, addresses),
+    st.builds(
+        Waiting, address=addresses, declared_at=places, reason=prose, until_ms=st.none() | st.integers(-1, 2**62)
+    ),
+    st.builds(Skipped, address=addresses, reason=prose),
+    st.builds(
+        Blocked,
+        address=addresses,
+        declared_at=places,
+        code=st.from_regex(r"B[0-9]{3}", fullmatch=True),
+        reason=prose,
+        next_step=prose,
+        unread=st.booleans(),
+    ),
+)
+
+finite = st.one_of(st.integers(0, 1000), st.floats(allow_nan=False, allow_infinity=False))
+policy_addresses = st.builds(Address, st.sampled_from(("RetentionFloor", "GroupRemoval", "LeaderPolicy")), policies)
+
+used_waivers = st.builds(
+    UsedWaiver,
+    name=policies,
+    policy=policy_addresses,
+    limit=st.sampled_from(("topics", "recordsPercent")),
+    value=finite,
+    expires_ms=instants_ms,
+    declared_at=places,
+)
+verdicts = st.builds(
+    LimitVerdict,
+    id=st.sampled_from(("topics", "recordsPercentPerTopic", "groups")),
+    limit=finite,
+    observed=st.none() | finite,
+    passed=st.booleans(),
+    message=prose,
+    worst=st.none() | policy_addresses,
+    waivers=st.lists(used_waivers, max_size=2).map(tuple),
+)
+sources = st.builds(
+    Source,
+    commit=st.none() | st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
+    dirty=st.booleans(),
+    manifests=st.lists(
+        st.builds(ManifestFile, path=prose, sha256=st.from_regex(r"[0-9a-f]{64}", fullmatch=True)), max_size=2
+    ).map(tuple),
+)
+
+
+@st.composite
+def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_size: int = 8) -> Plan:
+    """A whole plan, its decisions in address order and each subject decided once."""
+    observed_at_ms = draw(st.integers(0, 4_102_444_800_000))
+    return Plan(
+        cluster=draw(policies),
+        cluster_id=draw(topic_ids),
+        observed_at_ms=observed_at_ms,
+        expires_at_ms=observed_at_ms + draw(st.integers(0, 10**10)),
+        decisions=in_order(draw(st.lists(of, max_size=max_size, unique_by=lambda d: d.address))),
+        limits=tuple(draw(st.lists(verdicts, max_size=2))),
+        source=draw(sources),
+        targets=tuple(draw(st.lists(prose, max_size=2))),
+        incomplete=tuple(draw(st.lists(prose, max_size=2))),
+        notes=tuple(
+            draw(
+                st.lists(
+                    st.builds(PolicyNote, policy=policy_addresses, owner=st.none() | prose, reason=st.none() | prose),
+                    max_size=2,
+                )
+            )
+        ),
+    )

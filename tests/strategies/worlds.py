@@ -1,0 +1,386 @@
+"""Whole worlds for the planner: a Cluster, policies, waivers, and a snapshot that answers them — healthy for the most part, and now and
+then with a fact missing, a topic that is not for floors, a group that nobody may touch.
+
+Small on purpose (few names, few offsets), so that claims, protections and readers meet all the time. Each world comes from one seed:
+drawing every number through Hypothesis cost 20 ms a world and this costs 2, which is worth more than shrinking here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
+from reconciler.model.names import Place, TopicPartition
+from reconciler.model.plan import Plan
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    GroupFacts,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    Reader,
+    TopicFacts,
+    Unread,
+)
+from reconciler.plan import planner
+from tests.strategies.facts import CLUSTER_ID, NOW_MS, OTHER_ID, TOPIC_ID
+
+T = TypeVar("T")
+F = TypeVar("F", PartitionFacts, TopicFacts, GroupFacts, ClusterSnapshot)
+
+TOPIC_SELECTORS = (
+    "*",
+    "orders",
+    "orders*",
+    "clicks",
+    "regex:^c.*$",
+    "_schemas",
+    "__remote_log_metadata",
+    "journal",
+    "gone",
+)
+GROUPS = ("billing", "shipping", "console-1", "[ab]", "carts")
+GROUP_SELECTORS = ("*", "billing", "shipping", "console-1", "console-*", "regex:^.*ing$", "gone")
+BROKERS = (1, 2, 3)
+MAX_OFFSET = 60
+
+PARTITION_FACTS = (
+    "topic_id",
+    "leader",
+    "replicas",
+    "in_sync",
+    "log_start",
+    "stable_end",
+    "high_watermark",
+    "readers",
+    "readers_below",
+    "last_purge_ms",
+)
+TOPIC_FACTS = ("partitions", "cleanup_policy", "records", "topic_id")
+GROUP_FACTS = ("type", "state", "commits", "commit_topics", "fingerprint", "last_activity_ms", "newest_record")
+SNAPSHOT_FACTS = ("topics_incomplete", "groups_incomplete", "readers_incomplete", "cluster_records")
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that a plan is a function of."""
+
+    cluster: Cluster
+    policies: tuple[Policy, ...]
+    waivers: tuple[Waiver, ...]
+    snapshot: ClusterSnapshot
+
+    def plan(self, **changes: Any) -> Plan:
+        made = {"cluster": self.cluster, "policies": self.policies, "waivers": self.waivers, "snapshot": self.snapshot}
+        return planner.plan(**(made | changes))
+
+
+def seeded(build: Callable[[Random], T]) -> st.SearchStrategy[T]:
+    """Whatever `build` makes of a seed."""
+    return st.integers(0, 2**48).map(lambda seed: build(Random(seed)))
+
+
+def chance(r: Random, one_in: int) -> bool:
+    return r.randrange(one_in) == 0
+
+
+def rarely(r: Random, healthy: T, *odd: T, one_in: int = 12) -> T:
+    """Mostly the healthy value, sometimes an odd one."""
+    return r.choice(odd) if chance(r, one_in) else healthy
+
+
+def lose_one(r: Random, facts: F, *names: str, one_in: int = 12) -> F:
+    """Mostly the facts as they are, sometimes with one of the named ones unread."""
+    return replace(facts, **{r.choice(names): Unread("lost")}) if chance(r, one_in) else facts
+
+
+def some(r: Random, values: Sequence[T], most: int = 2) -> list[T]:
+    """One to `most` of the values."""
+    return r.sample(values, r.randint(1, most))
+
+
+def is_pattern(selector: str) -> bool:
+    return any(mark in selector for mark in "*?[:")
+
+
+def manifest(kind: str, name: str, spec: Mapping[str, Any], mode: str | None = None) -> dict[str, Any]:
+    made = {"apiVersion": "reconciler/v1", "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+    return made if mode is None else made | {"mode": mode}
+
+
+# --- manifests
+
+
+def duration(r: Random) -> str:
+    return r.choice(("0s", "30s", "1h", "7d"))
+
+
+def mode(r: Random) -> str:
+    return r.choice(("merge", "continuous"))
+
+
+def keep(r: Random, *, exact: bool) -> dict[str, Any]:
+    """Any combination of rules that a manifest may hold."""
+    rules: dict[str, Any] = {}
+    if chance(r, 2):
+        rules["newerThan"] = duration(r)
+    if chance(r, 4):
+        rules["since"] = r.choice(("2026-11-14T10:00:00Z", "2026-11-21T10:00:00Z", "1960-01-01T00:00:00Z"))
+    if chance(r, 3):
+        rules["last"] = r.randint(1, MAX_OFFSET // 2)
+    if exact and chance(r, 4):
+        rules["fromOffset"] = {str(number): r.randint(0, MAX_OFFSET) for number in some(r, range(3))}
+    if not rules or chance(r, 3):
+        rules["unreadBy"] = some(r, ("billing", "shipping"))
+    return rules
+
+
+def floor(r: Random, name: str = "f") -> RetentionFloor:
+    """A floor on a few topics."""
+    topics = [topic for topic in some(r, TOPIC_SELECTORS) if not topic.startswith("__")] or ["orders"]
+    pattern = any(map(is_pattern, topics))
+    spec: dict[str, Any] = {"topics": topics, "keep": keep(r, exact=not pattern)}
+    if pattern:
+        spec["expectAtMost"] = rarely(r, 6, 0, 1)
+    if chance(r, 5):
+        spec["exceptTopics"] = some(r, TOPIC_SELECTORS, 1)
+    if "fromOffset" not in spec["keep"] and chance(r, 4):
+        spec["partitions"] = some(r, range(3))
+    spec["consumers"] = r.choice(("block", "clamp", "ignore"))
+    if chance(r, 3):
+        spec["exceptGroups"] = some(r, (*GROUP_SELECTORS, "carts"))
+    if chance(r, 2):
+        spec["every"] = duration(r)
+    spec["driftAfter"] = duration(r)
+    made = RetentionFloor.model_validate(manifest("RetentionFloor", name, spec, mode(r)))
+    return made.declared(Place(f"{name}.yaml", 1, 1))
+
+
+def removal(r: Random, name: str = "g") -> GroupRemoval:
+    """A removal of a few groups."""
+    groups = some(r, GROUP_SELECTORS)
+    pattern = any(map(is_pattern, groups))
+    spec: dict[str, Any] = {"groups": groups, "idleFor": "3d" if pattern else r.choice(("0s", "3d"))}
+    if pattern:
+        spec["expectAtMost"] = rarely(r, 6, 0, 1)
+    if chance(r, 4):
+        spec["exceptGroups"] = some(r, GROUP_SELECTORS, 1)
+    if chance(r, 4):
+        spec["types"] = some(r, ("classic", "consumer"), 1)
+    made = GroupRemoval.model_validate(manifest("GroupRemoval", name, spec, mode(r)))
+    return made.declared(Place(f"{name}.yaml", 1, 1))
+
+
+def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
+    """Preferred leaders of a few topics, or unclean ones of exact partitions."""
+    spec: dict[str, Any] = {"tolerance": r.choice((0, 0, 30, 50, 100))}
+    if chance(r, 4):
+        spec["election"] = "unclean"
+        spec["partitions"] = {topic: some(r, range(3)) for topic in some(r, ("orders", "clicks", "journal", "gone"))}
+    else:
+        spec["topics"] = some(r, TOPIC_SELECTORS)
+    made = LeaderPolicy.model_validate(manifest("LeaderPolicy", name, spec, mode(r)))
+    return made.declared(Place(f"{name}.yaml", 1, 1))
+
+
+def policies(r: Random) -> tuple[Policy, ...]:
+    """Up to three policies with names of their own."""
+    kinds: Sequence[Callable[[Random, str], Policy]] = (floor, floor, removal, leader_policy)
+    return tuple(r.choice(kinds)(r, f"p{index}") for index in range(r.randint(1, 3)))
+
+
+def limit_spec(r: Random) -> dict[str, int]:
+    """Some limits, from 0 to what nothing passes."""
+    most = {
+        "topics": 4,
+        "recordsPercentPerTopic": 100,
+        "recordsPercent": 100,
+        "groups": 4,
+        "groupsPercent": 100,
+        "elections": 6,
+        "uncleanElections": 2,
+    }
+    return {name: r.randint(0, bound) for name, bound in most.items() if chance(r, 2)}
+
+
+def cluster(r: Random) -> Cluster:
+    """Mostly without protections; limits that bind now and then."""
+    protect: dict[str, Any] = {}
+    if chance(r, 8):
+        protect["topics"] = some(r, TOPIC_SELECTORS, 1)
+    if chance(r, 8):
+        protect["groups"] = some(r, GROUP_SELECTORS, 1)
+    spec = {
+        "clusterId": CLUSTER_ID,
+        "bootstrapServers": ["broker-1:9093"],
+        "journal": {"topic": "journal"},
+        "protect": protect,
+        "limits": limit_spec(r),
+    }
+    return Cluster.model_validate(manifest("Cluster", "prod", spec)).declared(Place("cluster.yaml", 1, 1))
+
+
+def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
+    """Waivers of these policies, some of them expired or for too long."""
+    limits = {
+        "RetentionFloor": ("topics", "recordsPercentPerTopic", "recordsPercent"),
+        "GroupRemoval": ("groups", "groupsPercent"),
+        "LeaderPolicy": ("elections", "uncleanElections"),
+    }
+    made = []
+    for index, policy in enumerate(r.choices(of, k=r.randint(0, 3))):
+        spec = {
+            "policy": str(policy.address),
+            "limit": r.choice(limits[policy.address.kind]),
+            "value": r.randint(0, 100),
+            "expires": r.choice(("2026-11-21T20:00:00Z", "2026-11-20T10:00:00Z", "2027-11-20T10:00:00Z")),
+        }
+        made.append(Waiver.model_validate(manifest("Waiver", f"w{index}", spec)))
+    return tuple(made)
+
+
+# --- facts
+
+
+def readers(r: Random, log_start: int, high_watermark: int) -> tuple[Reader, ...]:
+    """Most groups with a position, near the end for the most part; now and then an implied one or one of another incarnation."""
+    found = []
+    for name in sorted(GROUPS[:4]):
+        if chance(r, 4):
+            continue
+        implied = chance(r, 10)
+        committed = log_start if implied else max(0, high_watermark + rarely(r, 0, 3) - r.randint(0, 20))
+        topic_id: Any = rarely(r, TOPIC_ID, None, OTHER_ID, Unread("lost"), one_in=20)
+        found.append(Reader(name, committed, implied, topic_id))
+    return tuple(found)
+
+
+def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> PartitionFacts:
+    """Facts of one partition: answers to all instants, later ones never at lower offsets."""
+    replicas = r.choice(((1, 2, 3), (2, 3, 1), (3, 1), (1, 2), (2,)))
+    in_sync = rarely(r, replicas, replicas[:1], replicas[1:], (), one_in=5)
+    log_start = r.randint(0, 15)
+    stable_end = r.randint(log_start, MAX_OFFSET)
+    if chance(r, 20):
+        log_start, stable_end = stable_end, log_start
+    high_watermark = max(log_start, stable_end) + rarely(r, 0, 1, 5)
+    offsets = sorted(r.randint(log_start, MAX_OFFSET + 5) for _ in instants)
+    answers: dict[int, int | Unread | None] = {
+        instant: None if offset > high_watermark else offset
+        for instant, offset in zip(sorted(instants), offsets, strict=True)
+    }
+    if instants and chance(r, 30):
+        answers[r.choice(instants)] = rarely(r, Unread("lost"), -1, one_in=2)
+    facts = PartitionFacts(
+        partition=name,
+        topic_id=rarely(r, TOPIC_ID, OTHER_ID, one_in=40),
+        leader=rarely(r, r.choice(replicas), None, one_in=12),
+        replicas=replicas,
+        in_sync=in_sync,
+        log_start=rarely(r, log_start, -1001, one_in=100),
+        stable_end=stable_end,
+        high_watermark=high_watermark,
+        offsets_at=answers,
+        readers=readers(r, log_start, high_watermark),
+        readers_below=rarely(r, max(0, stable_end), 0, 20, one_in=30),
+        last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
+    )
+    if facts.leader is None:  # nobody to answer for offsets
+        gone = Unread("no leader")
+        facts = replace(
+            facts, log_start=gone, stable_end=gone, high_watermark=gone, offsets_at=dict.fromkeys(instants, gone)
+        )
+    return lose_one(r, facts, *PARTITION_FACTS)
+
+
+def group(r: Random, name: str) -> GroupFacts:
+    """A group that is idle and EMPTY for the most part; `carts` is a share group or the like now and then."""
+    type_ = r.choice((GroupType.CLASSIC, GroupType.CONSUMER))
+    if name == "carts":
+        type_ = rarely(r, type_, GroupType.SHARE, GroupType.STREAMS, GroupType.CONNECT, GroupType.HIDDEN, one_in=6)
+    facts = GroupFacts(
+        group=name,
+        listed=not chance(r, 15),
+        type=type_,
+        state=rarely(r, GroupState.EMPTY, *GroupState, one_in=4),
+        commits=r.randint(0, 5),
+        commit_topics=1,
+        fingerprint=r.choice(("ab" * 32, "cd" * 32)),
+        last_activity_ms=NOW_MS - rarely(r, 6 * 86_400_000, 0, 86_400_000, one_in=4),
+        newest_record=r.choice(((17, 1), (17, 2))),
+    )
+    return lose_one(r, facts, *GROUP_FACTS, one_in=25)
+
+
+def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
+    """Facts of a small cluster that answer all `instants` on every partition."""
+    topics: dict[str, TopicFacts] = {}
+    found: dict[TopicPartition, PartitionFacts] = {}
+    others = r.sample(("orders-2", "_schemas", "__remote_log_metadata", "journal"), r.randint(0, 2))
+    names = ["orders", "clicks", *others]
+    r.shuffle(names)
+    for name in names[: rarely(r, len(names), 1)]:
+        count = rarely(r, 1, 2, 3, one_in=3)
+        cleanup = rarely(
+            r, frozenset({"delete"}), frozenset({"compact"}), frozenset({"compact", "delete"}), frozenset[str]()
+        )
+        facts = TopicFacts(
+            name=name,
+            topic_id=TOPIC_ID,
+            internal=chance(r, 20),
+            partitions=count,
+            cleanup_policy=cleanup,
+            records=rarely(r, 200, 0, 5, 30, 90, one_in=3),
+        )
+        topics[name] = lose_one(r, facts, *TOPIC_FACTS, one_in=20)
+        for number in range(count):
+            if not chance(r, 40):
+                one = TopicPartition(name, number)
+                found[one] = partition(r, one, instants)
+    made = ClusterSnapshot(
+        cluster_id=CLUSTER_ID,
+        observed_at_ms=NOW_MS,
+        brokers=rarely(r, BROKERS, (1, 2), (3,), ()),
+        topics=topics,
+        groups={name: group(r, name) for name in r.sample(GROUPS, 5) if not chance(r, 5)},
+        partitions=found,
+        readers_incomplete=None,
+        cluster_records=rarely(r, 500, 0, 60, one_in=5),
+    )
+    return lose_one(r, made, *SNAPSHOT_FACTS, one_in=15)
+
+
+# --- strategies
+
+
+def instants_of(of: Sequence[Policy]) -> tuple[int, ...]:
+    """Everything that these policies ask offsets for."""
+    needs = planner.needs(of, NOW_MS)
+    return tuple(sorted({instant for need in needs.topics for instant in need.instants_ms}))
+
+
+def _world(r: Random, of: tuple[Policy, ...]) -> World:
+    return World(cluster(r), of, waivers(r, of), snapshot(r, instants_of(of)))
+
+
+def worlds() -> st.SearchStrategy[World]:
+    """Some policies, and facts that answer them."""
+    return seeded(lambda r: _world(r, policies(r)))
+
+
+def floor_worlds() -> st.SearchStrategy[World]:
+    """A single floor and nothing that it could meet."""
+    return seeded(lambda r: _world(r, (floor(r),)))
+
+
+def two_days() -> st.SearchStrategy[tuple[World, World]]:
+    """The same cluster manifest and policies on the facts of two days."""
+
+    def build(r: Random) -> tuple[World, World]:
+        one = _world(r, policies(r))
+        return one, replace(one, snapshot=snapshot(r, instants_of(one.policies)))
+
+    return seeded(build)

@@ -1,0 +1,265 @@
+"""Every row of the error table, on the fake cluster: what each code does to the outcome, carried out or not.
+
+Which rows real brokers also produce: tests/contract (NONE, UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION of a compacted
+topic, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ELECTION_NOT_NEEDED), tests/kafka/test_gateway_faults.py (client timeouts, no leader,
+PREFERRED_LEADER_NOT_AVAILABLE, REQUEST_TIMED_OUT, authorization). The others come from the fake only: NOT_LEADER_OR_FOLLOWER,
+KAFKA_STORAGE_ERROR, INVALID_TOPIC, COORDINATOR_*, NOT_COORDINATOR, NOT_CONTROLLER, INVALID_GROUP_ID, more than 10,000 elections,
+ELIGIBLE_LEADERS_NOT_AVAILABLE.
+"""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from reconciler.apply.settings import Settings
+from reconciler.kafka.codes import Operation
+from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.runs import election, purge, removal, run
+
+AT = TopicPartition("orders", 0)
+ALWAYS = 10_000
+
+
+def cluster() -> FakeCluster:
+    made = FakeCluster()
+    made.create_topic("orders", 3)
+    made.produce("orders", {0: 100, 1: 100, 2: 100})
+    made.commit("etl", {AT: 40})
+    partition = made.partition(AT)
+    partition.replicas = (*partition.replicas[1:], partition.replicas[0])
+    return made
+
+
+def action(made: FakeCluster, operation: Operation) -> DeleteRecords | DeleteGroup | ElectLeader:
+    match operation:
+        case Operation.DELETE_RECORDS:
+            return purge(made, AT, 60)
+        case Operation.DELETE_GROUP:
+            return removal(made, "etl")
+        case Operation.ELECT_LEADER:
+            return election(made, AT)
+
+
+def done(made: FakeCluster, operation: Operation) -> bool:
+    """Whether the cluster shows the effect."""
+    match operation:
+        case Operation.DELETE_RECORDS:
+            return made.partition(AT).log_start == 60
+        case Operation.DELETE_GROUP:
+            return "etl" not in made.groups
+        case Operation.ELECT_LEADER:
+            return made.partition(AT).leader == made.partition(AT).replicas[0]
+
+
+def outcome_of(
+    folder: Path, operation: Operation, code: int, *, carried_out: bool = False, times: int = ALWAYS
+) -> tuple[Outcome, FakeCluster]:
+    made = cluster()
+    wanted = action(made, operation)
+    made.faults.append(Fault(operation, code, carried_out=carried_out, times=times))
+    return run(made, [wanted], folder).only, made
+
+
+RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
+
+NO_ANSWER = [
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._DESTROY,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._IN_PROGRESS,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.UNKNOWN,
+    -77_777,
+]
+READ_BACK = [
+    *((operation, code) for operation in Operation for code in NO_ANSWER),
+    (RECORDS, KafkaError.REQUEST_TIMED_OUT),
+    (GROUP, KafkaError.REQUEST_TIMED_OUT),
+]
+RETRY = [
+    (RECORDS, KafkaError.LEADER_NOT_AVAILABLE),
+    (RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION),
+    (RECORDS, KafkaError.KAFKA_STORAGE_ERROR),
+    (RECORDS, KafkaError._NOENT),
+    (RECORDS, KafkaError._UNKNOWN_PARTITION),
+    (GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE),
+    (GROUP, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+    (GROUP, KafkaError.NOT_COORDINATOR),
+    (LEADER, KafkaError.NOT_CONTROLLER),
+    (LEADER, KafkaError.LEADER_NOT_AVAILABLE),
+    (LEADER, KafkaError.REQUEST_TIMED_OUT),
+]
+STALE = [
+    (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE),
+    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART),
+    (GROUP, KafkaError.NON_EMPTY_GROUP),
+    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART),
+]
+FAILED = [
+    (RECORDS, KafkaError.POLICY_VIOLATION),
+    (RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+    (RECORDS, KafkaError.TOPIC_EXCEPTION),
+    (RECORDS, KafkaError.INVALID_REQUEST),
+    (GROUP, KafkaError.INVALID_GROUP_ID),
+    (GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED),
+    (GROUP, KafkaError.INVALID_REQUEST),
+    (LEADER, KafkaError.CLUSTER_AUTHORIZATION_FAILED),
+    (LEADER, KafkaError.INVALID_REQUEST),
+    (LEADER, KafkaError.POLICY_VIOLATION),
+]
+WAITING = [(LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE), (LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE)]
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_none_is_applied_and_read_back(tmp_path: Path, operation: Operation) -> None:
+    """NONE with the effect to be seen is applied, after one request."""
+    made = cluster()
+    outcome = run(made, [action(made, operation)], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.code) == (Status.APPLIED, 1, "NONE")
+    assert outcome.read_back
+    assert done(made, operation)
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_none_without_effect_is_not_believed(tmp_path: Path, operation: Operation) -> None:
+    """A broker's word is no proof: NONE, and the cluster unchanged to the end, is failed."""
+    outcome, made = outcome_of(tmp_path, operation, KafkaError.NO_ERROR)
+    assert outcome.status is Status.FAILED
+    assert not done(made, operation)
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"), [(GROUP, KafkaError.GROUP_ID_NOT_FOUND), (LEADER, KafkaError.ELECTION_NOT_NEEDED)]
+)
+def test_already_so_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
+    """Someone else did it between the last look and the request: satisfied, not applied."""
+    made = cluster()
+    wanted = action(made, operation)
+
+    def meanwhile(_operation: Operation) -> None:
+        made.groups.pop("etl", None)
+        made.partition(AT).leader = made.partition(AT).replicas[0]
+
+    made.meanwhile = meanwhile
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.code) == (
+        Status.SATISFIED,
+        {GROUP: "GROUP_ID_NOT_FOUND", LEADER: "ELECTION_NOT_NEEDED"}[operation],
+    )
+    assert code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.ELECTION_NOT_NEEDED)
+
+
+def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
+    """Target at or below the log start: nothing is sent."""
+    made = cluster()
+    wanted = purge(made, AT, 60)
+    made.expire(AT, 60)
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.SATISFIED, 0, 0)
+    assert made.requests == []
+
+
+@pytest.mark.parametrize(("operation", "code"), READ_BACK)
+def test_no_answer_and_carried_out_is_applied(tmp_path: Path, operation: Operation, code: int) -> None:
+    """Silence after a request that was carried out: read back, applied, and not sent again."""
+    outcome, made = outcome_of(tmp_path, operation, code, carried_out=True)
+    assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
+    assert len(made.requests) == 1
+
+
+@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
+def test_what_passes_is_tried_again(tmp_path: Path, operation: Operation, code: int) -> None:
+    """Two of these answers, then a good one: applied with the third request, with fresh metadata before each retry."""
+    outcome, made = outcome_of(tmp_path, operation, code, times=2)
+    assert (outcome.status, outcome.sends) == (Status.APPLIED, 3)
+    assert made.refreshes == 2
+
+
+@pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
+def test_what_does_not_pass_is_failed_after_bounded_tries(tmp_path: Path, operation: Operation, code: int) -> None:
+    """The same answer for ever ends in failed, says the code, and stops trying."""
+    outcome, made = outcome_of(tmp_path, operation, code)
+    assert outcome.status is Status.FAILED
+    assert outcome.sends == len(made.requests) == Settings().attempts
+    assert outcome.code is not None
+    assert outcome.code in outcome.detail
+    assert not done(made, operation)
+
+
+@pytest.mark.parametrize(("operation", "code"), STALE)
+def test_moved_worlds_are_stale_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
+    """The broker says that the subject is not what it was: stale, one request, nothing done."""
+    outcome, made = outcome_of(tmp_path, operation, code)
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 1, 0)
+    assert len(made.requests) == 1
+
+
+@pytest.mark.parametrize(("operation", "code"), FAILED)
+def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
+    """A refusal is not tried again."""
+    outcome, made = outcome_of(tmp_path, operation, code)
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 0)
+    assert len(made.requests) == 1
+
+
+@pytest.mark.parametrize(("operation", "code"), WAITING)
+def test_a_replica_that_is_not_back_is_waited_for(tmp_path: Path, operation: Operation, code: int) -> None:
+    """The wanted leader is not available yet: waiting, which is no failure."""
+    outcome, _ = outcome_of(tmp_path, operation, code)
+    assert (outcome.status, outcome.sends) == (Status.WAITING, 1)
+
+
+def test_absent_groups_may_answer_without_rights(tmp_path: Path) -> None:
+    """GROUP_AUTHORIZATION_FAILED for a group that a complete listing no longer has is satisfied: absent groups answer so, too."""
+    made = cluster()
+    wanted = removal(made, "etl")
+    made.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))
+    made.meanwhile = lambda _operation: made.groups.clear()
+    assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
+
+
+def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
+    """POLICY_VIOLATION for a batch of elections: halves, each looked at anew, until the broker takes them; all are applied."""
+    made = FakeCluster()
+    made.create_topic("wide", 100)
+    made.most_elections = 13
+    ats = [TopicPartition("wide", number) for number in range(100)]
+    for at in ats:
+        made.partition(at).replicas = tuple(reversed(made.partition(at).replicas))
+    outcomes = run(made, [election(made, at) for at in ats], tmp_path).outcomes
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+    assert len(outcomes) == 100
+    assert sum(len(request.subjects) for request in made.requests if len(request.subjects) <= 13) == 100
+
+
+def test_another_leader_than_wanted_is_not_done(tmp_path: Path) -> None:
+    """NONE from the controller while another replica leads: waited for, tried again, failed; it names who leads."""
+    made = cluster()
+    wanted = election(made, AT)
+    made.faults.append(Fault(LEADER, KafkaError.NO_ERROR, times=ALWAYS))
+    outcome = run(made, [wanted], tmp_path).only
+    assert outcome.status is Status.FAILED
+    assert f"leader {made.partition(AT).leader}" in outcome.detail
+
+
+def test_one_items_failure_is_its_own(tmp_path: Path) -> None:
+    """In one call: one refused, one stale, one fine. Each ends as itself."""
+    made = cluster()
+    ats = [TopicPartition("orders", number) for number in range(3)]
+    for at in ats:
+        made.partition(at).leader = 1
+    actions = [purge(made, at, 60) for at in ats]
+    made.faults.append(Fault(RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED, frozenset({ats[0]})))
+    made.faults.append(Fault(RECORDS, KafkaError.OFFSET_OUT_OF_RANGE, frozenset({ats[1]})))
+    ended = {outcome.action.address.partition: outcome.status for outcome in run(made, actions, tmp_path).outcomes}
+    assert ended == {0: Status.FAILED, 1: Status.STALE, 2: Status.APPLIED}
+    assert len(made.requests) == 1

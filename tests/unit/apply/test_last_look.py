@@ -1,0 +1,294 @@
+"""What the applier looks at again immediately before each request, retries included, and what it makes of it. On the fake cluster."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from reconciler.kafka.codes import Operation
+from reconciler.model.action import AcceptedReader, Election
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Status
+from reconciler.model.snapshot import GroupType
+from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
+
+AT = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def made() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: 100, 1: 100})
+    cluster.commit("billing", {AT: 80})
+    return cluster
+
+
+def recreate(made: FakeCluster, count: int = 500) -> None:
+    made.delete_topic("orders")
+    made.create_topic("orders", 2)
+    made.produce("orders", {0: count, 1: count})
+
+
+def test_a_topic_made_again_is_never_truncated(made: FakeCluster, tmp_path: Path) -> None:
+    """The same name, long enough and below the target: another topic, so stale and untouched."""
+    wanted = purge(made, AT, 60)
+    recreate(made)
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.STALE, 0)
+    assert made.partition(AT).log_start == 0
+
+
+def test_a_topic_made_again_between_two_tries_is_not_truncated(made: FakeCluster, tmp_path: Path) -> None:
+    """The retry looks again: what a first request may have done is said, and the successor stays whole."""
+    wanted = purge(made, AT, 60)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION))
+    made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.STALE, 1)
+    assert len(made.requests) == 1
+    assert made.partition(AT).log_start == 0
+
+
+def test_unknown_answers_do_not_end_as_nothing_done(made: FakeCluster, tmp_path: Path) -> None:
+    """A first request without an answer, then the topic is gone: nobody knows what was removed, so it is not stale, and the bound stands."""
+    wanted = purge(made, AT, 60)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.removed_max) == (Status.FAILED, 60)
+    assert "not known" in outcome.detail
+
+
+def test_a_deleted_topic_is_stale(made: FakeCluster, tmp_path: Path) -> None:
+    """Gone is gone: nothing is sent."""
+    wanted = [purge(made, AT, 60), election(made, TopicPartition("orders", 1))]
+    made.delete_topic("orders")
+    assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.STALE}
+    assert made.requests == []
+
+
+def test_a_shrunken_end_is_stale(made: FakeCluster, tmp_path: Path) -> None:
+    """A high watermark below the target (an unclean leader) makes the target meaningless."""
+    wanted = purge(made, AT, 60)
+    made.partition(AT).high_watermark = 59
+    assert run(made, [wanted], tmp_path).only.status is Status.STALE
+    assert made.requests == []
+
+
+def test_the_bound_starts_where_the_log_does_now(made: FakeCluster, tmp_path: Path) -> None:
+    """Records that expired since the plan are not counted as removed by this run."""
+    wanted = purge(made, AT, 60)
+    made.expire(AT, 25)
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.removed_max, outcome.read_back) == (Status.APPLIED, 35, "log start 60")
+
+
+@pytest.mark.parametrize("position", [None, 59])
+def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_path: Path, position: int | None) -> None:
+    """A named group below the target, or without a commit any more: its records stay."""
+    wanted = purge(made, AT, 60, named=["billing"])
+    if position is None:
+        del made.groups["billing"]
+    else:
+        made.commit("billing", {AT: position})
+    assert run(made, [wanted], tmp_path).only.status is Status.STALE
+    assert made.requests == []
+
+
+def test_a_named_group_that_cannot_be_read_stops_the_purge(made: FakeCluster, tmp_path: Path) -> None:
+    """Unread is not "at the target": tried again, then failed, never sent."""
+    wanted = purge(made, AT, 60, named=["billing"])
+    coordinator = next(broker for broker in made.brokers if _silences(made, broker))
+    made.partition(AT).leader = next(broker for broker in made.brokers if broker != coordinator)
+    made.silent = {coordinator}
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+    assert "billing" in outcome.detail
+    assert made.requests == []
+
+
+def _silences(made: FakeCluster, broker: int) -> bool:
+    made.silent = {broker}
+    unheard = made._unheard("billing")
+    made.silent = set()
+    return unheard
+
+
+def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_path: Path) -> None:
+    """It went back after the first request, which did nothing: the second is never sent."""
+    wanted = purge(made, AT, 60, named=["billing"])
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION))
+    made.meanwhile = lambda _operation: made.commit("billing", {AT: 10})
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.STALE, 1)
+    assert made.partition(AT).log_start == 0
+
+
+@pytest.mark.parametrize(
+    ("position", "status"), [(30, Status.APPLIED), (45, Status.APPLIED), (29, Status.STALE), (None, Status.STALE)]
+)
+def test_accepted_readers_may_not_fall_further_behind(
+    made: FakeCluster, tmp_path: Path, position: int | None, status: Status
+) -> None:
+    """A reader accepted at 30 may stand at 30 or later; further behind, or vanished, was not accepted."""
+    made.commit("slow", {AT: 30})
+    wanted = purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)])
+    if position is None:
+        del made.groups["slow"]
+    else:
+        made.commit("slow", {AT: position})
+    assert run(made, [wanted], tmp_path).only.status is status
+
+
+def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
+    """A reader accepted at the log start needs no commit of its own."""
+    wanted = purge(made, AT, 60, accepted=[AcceptedReader("implied", 0)])
+    assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
+
+
+def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
+    """The plan removes the reader that its purge accepts, and the removal comes first."""
+    made.commit("slow", {AT: 30})
+    wanted = [purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)]), removal(made, "slow")]
+    assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
+
+
+def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:
+    """Two runs at once: the second finds the first one's purge in the journal and waits."""
+    first, second = purge(made, AT, 30, every_ms=30_000), purge(made, AT, 60, every_ms=30_000)
+    clock = Ticker()
+    applied = run(made, [first], tmp_path, clock=clock)
+    clock.sleep(30)
+    again = run(made, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-2").only
+    assert (again.status, again.sends) == (Status.WAITING, 0)
+    clock.sleep(0.001)
+    assert (
+        run(made, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-3").only.status
+        is Status.APPLIED
+    )
+    assert clock.now_ms == START_MS + 30_001
+
+
+def test_retries_are_not_held_by_their_own_clock(made: FakeCluster, tmp_path: Path) -> None:
+    """The interval is between purges, not between two tries of one."""
+    wanted = purge(made, AT, 60, every_ms=30_000)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
+
+
+@pytest.mark.parametrize("moved", ["joined", "committed", "type"])
+def test_a_group_that_moved_is_not_removed(made: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """A member, another commit, another type: stale, with its commits left alone."""
+    wanted = removal(made, "billing")
+    match moved:
+        case "joined":
+            made.join("billing")
+        case "committed":
+            made.commit("billing", {AT: 81})
+        case "type":
+            made.groups["billing"].type = GroupType.CONSUMER
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.STALE, 0)
+    assert made.groups["billing"].commits
+
+
+def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) -> None:
+    """No answer, though it was removed; meanwhile someone made it again: the second of that name is never asked for."""
+    wanted = removal(made, "billing")
+    made.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, carried_out=True))
+    reads = 0
+    look = made.groups_now
+
+    def groups_now(groups: list[str]) -> object:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            made.commit("billing", {AT: 3})
+        return look(groups)
+
+    made.groups_now = groups_now  # type: ignore[method-assign, assignment]
+    outcome = run(made, [wanted], tmp_path).only
+    assert outcome.status is Status.FAILED
+    assert outcome.sends == len(made.requests) == 1
+    assert made.groups["billing"].commits == {AT: 3}
+
+
+def test_absence_without_proof_is_not_satisfied(made: FakeCluster, tmp_path: Path) -> None:
+    """A list of groups that may be short proves nothing: the removal is neither sent nor called done."""
+    wanted = removal(made, "billing")
+    made.may_describe = False
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends) == (Status.FAILED, 0)
+
+
+def test_an_absent_group_is_satisfied(made: FakeCluster, tmp_path: Path) -> None:
+    """Someone got there first."""
+    wanted = removal(made, "billing")
+    del made.groups["billing"]
+    assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
+
+
+@pytest.mark.parametrize("moved", ["replicas", "in sync", "leader"])
+def test_elections_need_the_same_replicas(made: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """Other replicas or a preferred one out of sync: stale. Already leading: satisfied. Nothing is sent."""
+    partition = made.partition(AT)
+    partition.replicas = (2, 3, 1)
+    wanted = election(made, AT)
+    match moved:
+        case "replicas":
+            partition.replicas = (3, 2, 1)
+        case "in sync":
+            partition.in_sync.discard(2)
+        case "leader":
+            partition.leader = 2
+    outcome = run(made, [wanted], tmp_path).only
+    assert outcome.status is (Status.SATISFIED if moved == "leader" else Status.STALE)
+    assert made.requests == []
+
+
+def test_unclean_elections_need_a_leaderless_partition(made: FakeCluster, tmp_path: Path) -> None:
+    """The partition got a leader by itself: no unclean election is sent."""
+    made.partition(AT).leader = None
+    wanted = election(made, AT, Election.UNCLEAN)
+    made.partition(AT).leader = 3
+    assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
+    assert made.requests == []
+
+
+def test_a_leaderless_partition_waits_for_its_leader(made: FakeCluster, tmp_path: Path) -> None:
+    """No leader right now: tried again, and applied once there is one."""
+    wanted = purge(made, AT, 60)
+    made.partition(AT).leader = None
+    clock = Ticker()
+    sleep = clock.sleep
+
+    def slept(seconds: float) -> None:
+        sleep(seconds)
+        made.partition(AT).leader = 2
+
+    clock.sleep = slept  # type: ignore[method-assign]
+    assert run(made, [wanted], tmp_path, clock=clock).only.status is Status.APPLIED
+
+
+def test_leaders_that_differ_get_requests_of_their_own(made: FakeCluster, tmp_path: Path) -> None:
+    """A leader moved since the plan: each DeleteRecords still holds partitions of one leader only."""
+    other = TopicPartition("orders", 1)
+    made.partition(other).leader = made.partition(AT).leader
+    wanted = [purge(made, AT, 60), purge(made, other, 60)]
+    made.partition(other).leader = 3
+    assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
+    assert sorted(len(request.subjects) for request in made.requests) == [1, 1]
+
+
+def test_order_is_elections_groups_records(made: FakeCluster, tmp_path: Path) -> None:
+    """Least destructive first, whatever the order of the plan."""
+    made.partition(AT).replicas = (2, 3, 1)
+    wanted = [purge(made, AT, 60), removal(made, "billing"), election(made, AT)]
+    run(made, wanted, tmp_path)
+    assert [request.operation for request in made.requests] == [
+        Operation.ELECT_LEADER,
+        Operation.DELETE_GROUP,
+        Operation.DELETE_RECORDS,
+    ]

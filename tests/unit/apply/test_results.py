@@ -1,0 +1,132 @@
+"""results.json and the exit code that sums it up."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from reconciler.apply import results
+from reconciler.apply.results import Header, exit_code
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.runs import election, purge, removal, run
+
+AT = TopicPartition("orders", 0)
+HEADER = Header(
+    run_id="run-1",
+    plan_digest="sha256:plan",
+    cluster="prod-eu",
+    cluster_id="5L6g3nShT-eMCtK--X86sw",
+    started_at_ms=1_800_000_000_000,
+    finished_at_ms=1_800_000_001_500,
+    interrupted=False,
+    exit_code=0,
+    tool_version="0.1.0",
+)
+
+
+def made() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 12)
+    cluster.produce("orders", dict.fromkeys(range(12), 100))
+    cluster.commit("\u202e<b>", {AT: 80})
+    cluster.partition(AT).replicas = (2, 3, 1)
+    return cluster
+
+
+def ended(status: Status, *, sends: int = 0, removed_max: int = 0, read_back: str | None = "log start 0") -> Outcome:
+    return Outcome(
+        action=purge(made(), AT, 60),
+        status=status,
+        detail="",
+        sends=sends,
+        removed_max=removed_max,
+        read_back=read_back,
+    )
+
+
+APPLIED = ended(Status.APPLIED, sends=1, removed_max=60)
+SATISFIED, STALE = ended(Status.SATISFIED), ended(Status.STALE)
+WAITING, BLOCKED = ended(Status.WAITING), ended(Status.BLOCKED)
+FAILED, REFUSED = ended(Status.FAILED), ended(Status.FAILED, sends=1)
+UNKNOWN = ended(Status.FAILED, sends=1, removed_max=60)
+UNREAD = ended(Status.FAILED, sends=3, read_back=None)
+LEFT = ended(Status.NOT_ATTEMPTED)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], 0),
+        ([APPLIED], 0),
+        ([APPLIED, SATISFIED, WAITING], 0),
+        ([SATISFIED, WAITING], 0),
+        ([APPLIED, STALE], 5),
+        ([APPLIED, FAILED], 5),
+        ([APPLIED, LEFT], 5),
+        ([APPLIED, BLOCKED], 5),
+        ([UNKNOWN], 5),
+        ([UNREAD, SATISFIED], 5),
+        ([FAILED], 1),
+        ([REFUSED, STALE], 1),
+        ([LEFT], 1),
+        ([LEFT, SATISFIED], 1),
+        ([BLOCKED, STALE], 3),
+        ([STALE], 4),
+        ([STALE, STALE], 4),
+        ([STALE, SATISFIED], 0),
+    ],
+)
+def test_exit_code_says_whether_it_is_done(outcomes: list[Outcome], code: int) -> None:
+    """What was, or may have been, written decides between 5 and the rest; a run that did not finish is never 0."""
+    assert exit_code(outcomes) == code
+    assert exit_code(reversed(outcomes)) == code
+
+
+def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
+    """Outcomes of all three operations, in address order by partition number, one per line, ASCII only."""
+    cluster = made()
+    actions = [purge(cluster, TopicPartition("orders", n), 60) for n in (10, 2, 0)]
+    actions += [removal(cluster, "\u202e<b>"), election(cluster, AT)]
+    outcomes = run(cluster, actions, tmp_path).outcomes
+    path = tmp_path / "out" / "results.json"
+    results.write(path, outcomes, HEADER)
+    text = path.read_text(encoding="utf-8")
+    assert text.isascii()
+    assert text == results.dumps(outcomes, HEADER)
+    document = json.loads(text)
+    jsonschema.Draft202012Validator(results.schema()).validate(document)
+    assert [line["address"] for line in document["outcomes"]] == [
+        "GroupRemoval/dead/\u202e<b>",
+        "LeaderPolicy/leaders/orders[0]",
+        "RetentionFloor/floor/orders[0]",
+        "RetentionFloor/floor/orders[2]",
+        "RetentionFloor/floor/orders[10]",
+    ]
+    assert document["summary"]["applied"] == 5
+    assert document["started_at"] == "2027-01-15T08:00:00.000Z"
+    assert sum('"address"' in line for line in text.splitlines()) == 5
+
+
+def test_an_empty_document_is_valid() -> None:
+    """Nothing to do is a result, too."""
+    document = json.loads(results.dumps([], HEADER))
+    jsonschema.Draft202012Validator(results.schema()).validate(document)
+    assert document["outcomes"] == []
+
+
+def test_a_document_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
+    """Written whole or not at all: what fails half way leaves neither a torn file nor a draft."""
+    path = tmp_path / "results.json"
+    path.write_text("old")
+
+    def broken() -> object:
+        yield APPLIED
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        results.write(path, broken(), HEADER)  # type: ignore[arg-type]
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,166 @@
+"""How a run goes as a whole: batches, windows, rounds, interrupts, and one outcome for every action. On the fake cluster."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from reconciler.apply.settings import Settings
+from reconciler.kafka.codes import Operation
+from reconciler.model.action import Action
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Status
+from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.runs import Ticker, election, purge, removal, run
+
+
+def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
+    """A cluster and a plan with something of everything."""
+    made = FakeCluster()
+    made.create_topic("wide", partitions)
+    made.produce("wide", dict.fromkeys(range(partitions), 10))
+    ats = [TopicPartition("wide", number) for number in range(partitions)]
+    names = [f"group-{number}" for number in range(groups)]
+    for name in names:
+        made.commit(name, {ats[0]: 3})
+    for at in ats[::3]:
+        made.partition(at).replicas = (*made.partition(at).replicas[1:], made.partition(at).replicas[0])
+    actions: list[Action] = [purge(made, at, 7) for at in ats]
+    actions += [removal(made, name) for name in names]
+    actions += [election(made, at) for at in ats[::3]]
+    return made, actions
+
+
+SMALL = Settings(records_per_call=7, groups_per_call=9, elections_per_call=11, window=50)
+
+
+def test_every_action_has_one_outcome(tmp_path: Path) -> None:
+    """Batches and windows of every size lose nothing and do nothing twice."""
+    made, actions = wide()
+    outcomes = run(made, actions, tmp_path, settings=SMALL).outcomes
+    assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+
+
+def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
+    """No DeleteRecords crosses leaders, none is longer than the setting, and none repeats a partition."""
+    made, actions = wide()
+    run(made, actions, tmp_path, settings=SMALL)
+    sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
+    for request in made.requests:
+        assert 0 < len(request.subjects) <= sizes[request.operation]
+        assert len(set(request.subjects)) == len(request.subjects)
+        if request.operation is Operation.DELETE_RECORDS:
+            assert len({made.partition(at).leader for at in request.targets}) == 1
+
+
+def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
+    """The same plan again: all satisfied, nothing sent."""
+    made, actions = wide()
+    run(made, actions, tmp_path)
+    made.requests.clear()
+    again = run(made, actions, tmp_path, run_id="run-2").outcomes
+    assert {outcome.status for outcome in again} == {Status.SATISFIED}
+    assert made.requests == []
+
+
+def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
+    """From the stop on no request goes out; what was in flight is told, the rest was not attempted."""
+    made, actions = wide()
+    asked = threading.Event()
+
+    def meanwhile(_operation: Operation) -> None:
+        if len(made.requests) == 5:
+            asked.set()
+
+    made.meanwhile = meanwhile
+    outcomes = run(made, actions, tmp_path, settings=SMALL, stop=asked.is_set).outcomes
+    assert len(outcomes) == len(actions)
+    # Other leaders' requests may be under way at that moment.
+    assert 5 <= len(made.requests) < 5 + SMALL.leaders_at_once
+    sent = {outcome.action.address for outcome in outcomes if outcome.sends}
+    assert {outcome.status for outcome in outcomes if outcome.action.address in sent} == {Status.APPLIED}
+    assert {o.status for o in outcomes if o.action.address not in sent} == {Status.NOT_ATTEMPTED}
+
+
+def test_an_interrupt_before_the_first_request(tmp_path: Path) -> None:
+    """Nothing was done, and every action says so."""
+    made, actions = wide()
+    outcomes = run(made, actions, tmp_path, stop=lambda: True).outcomes
+    assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
+    assert made.requests == []
+
+
+def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
+    """Between two tries the stop is heard at once, and an unknown answer stays unknown."""
+    made, _ = wide()
+    at = TopicPartition("wide", 1)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
+    clock = Ticker()
+    began = clock.now_ms
+    outcome = run(made, [purge(made, at, 7)], tmp_path, clock=clock, stop=lambda: bool(made.requests)).only
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 7)
+    assert "interrupted" in outcome.detail
+    assert clock.now_ms - began < 1_000
+
+
+def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
+    """Rounds come later and later, never later than the longest backoff each."""
+    made, _ = wide()
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
+    clock = Ticker()
+    began = clock.now_ms
+    settings = Settings(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
+    run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, settings=settings)
+    longest = 250 + 500 + 1_000 + 4 * 2_000
+    assert longest / 2 <= clock.now_ms - began <= longest
+
+
+@pytest.mark.parametrize("silent", [1, 2, 3])
+def test_a_silent_broker_costs_its_own_partitions(tmp_path: Path, silent: int) -> None:
+    """Partitions of other leaders are applied; those of the silent one fail as unread, none is called done."""
+    made, _ = wide()
+    ats = [TopicPartition("wide", number) for number in range(60)]
+    wanted = [purge(made, at, 7) for at in ats]
+    made.silent = {silent}
+    outcomes = {o.action.address.partition: o for o in run(made, wanted, tmp_path).outcomes}
+    for at in ats:
+        expected = Status.FAILED if made.partition(at).leader == silent else Status.APPLIED
+        assert outcomes[at.partition].status is expected
+        assert (made.partition(at).log_start == 7) is (expected is Status.APPLIED)
+
+
+def test_progress_counts_to_the_end(tmp_path: Path) -> None:
+    """A line per batch, the last of each phase saying that all ended."""
+    from reconciler.apply.applier import apply
+    from reconciler.apply.journal import FileJournal
+
+    made, actions = wide(30, 5)
+    lines: list[str] = []
+    clock = Ticker()
+    list(
+        apply(
+            actions,
+            gateway=made,
+            journal=FileJournal(tmp_path / "j.jsonl"),
+            run_id="r",
+            plan_digest="d",
+            clock=clock,
+            sleep=clock.sleep,
+            progress=lines.append,
+        )
+    )
+    assert {"elections: 10 of 10", "group removals: 5 of 5", "record deletions: 30 of 30"} <= set(lines)
+
+
+def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
+    """What is no answer of a broker but a fault of ours ends the run loudly."""
+    made, actions = wide(30, 5)
+
+    def broken(_operation: Operation) -> None:
+        raise RuntimeError("a bug")
+
+    made.meanwhile = broken
+    with pytest.raises(RuntimeError, match="a bug"):
+        run(made, actions, tmp_path)

@@ -1,0 +1,82 @@
+"""The files that `init` writes for GitHub: whole, equal to what this repository runs itself, and thin."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler import gitops
+
+ROOT = Path(__file__).parents[3]
+WRITTEN = gitops.github("1.2.3")
+WORKFLOWS = [str(path) for path in WRITTEN if path.parent.name == "workflows"]
+
+
+def test_init_writes_the_four_workflows_the_action_and_what_it_installs() -> None:
+    """Nothing is missing from the package's data, and the version asked for is the one installed."""
+    assert [str(path) for path in WRITTEN] == [
+        ".github/actions/reconciler/action.yml",
+        ".github/actions/reconciler/requirements.txt",
+        ".github/workflows/apply.yml",
+        ".github/workflows/converge.yml",
+        ".github/workflows/drift.yml",
+        ".github/workflows/plan.yml",
+    ]
+    assert WRITTEN[gitops.REQUIREMENTS].splitlines()[-1] == "kafka-reconciler==1.2.3"
+
+
+def test_this_repository_runs_the_very_workflows_that_init_writes() -> None:
+    """The copies under .github/ equal the package's data; only what is installed differs, since this repository installs itself."""
+    for path, text in WRITTEN.items():
+        if path != gitops.REQUIREMENTS:
+            assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ".github/actions/reconciler/action.yml"])
+def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
+    """Every `uses` is local or a full commit with the version beside it, one version of each action throughout."""
+    uses = re.findall(r"uses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
+    assert uses
+    for used in uses:
+        assert used.startswith("./.github/") or re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), (
+            used
+        )
+
+
+def test_one_commit_per_third_party_action() -> None:
+    """The same action is never pinned to two commits: an update that forgot a file would be."""
+    pins: dict[str, set[str]] = {}
+    for path in (ROOT / ".github").rglob("*.yml"):
+        for action, pin in re.findall(r"uses: (actions/[a-z-]+)[a-z/]*@(.*)", path.read_text(encoding="utf-8")):
+            pins.setdefault(action, set()).add(pin)
+    assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS)
+def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: str) -> None:
+    """Strings of others reach scripts through the environment only, no job is triggered by pull_request_target, and nothing is granted for all jobs."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    jobs = YAML(typ="safe").load(text)["jobs"].values()
+    scripts = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    assert scripts
+    assert not [script for script in scripts if "${{" in script]
+    assert "pull_request_target" not in text
+    assert "\npermissions: {}\n" in text
+    assert text.count("persist-credentials: false") == text.count("actions/checkout@")
+
+
+def test_zizmor_finds_nothing_in_the_workflows() -> None:
+    """The auditor of workflows is silent at its default level."""
+    zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
+    assert zizmor
+    done = subprocess.run(
+        [zizmor, "--offline", "--quiet", "--no-progress", str(ROOT / ".github")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

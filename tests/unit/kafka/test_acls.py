@@ -1,0 +1,130 @@
+"""Which grants are printed: by name, by prefix only where nothing excepted lies under it, and never more than once."""
+
+import shlex
+
+import pytest
+
+from reconciler.kafka.acls import Resource, commands, grants
+from reconciler.kafka.rights import Purpose, Selection, Wanted
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+
+TOPICS = ("_hidden-1", "clicks-audit", "clicks-eu", "clicks-us", "orders", "test-1", "test-22")
+GROUPS = ("billing", "console-consumer-1", "console-consumer-2", "etl")
+
+
+def selectors(*texts: str) -> tuple[Selector, ...]:
+    return tuple(map(Selector, texts))
+
+
+def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
+    """Resources on which apply may DELETE for one floor."""
+    chosen = Selection(selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True)
+    granted = grants(Wanted(needs=Needs(), purges=(chosen,)), Purpose.APPLY, topics=TOPICS, groups=GROUPS)
+    return {resource for resource, operations in granted.items() if "Delete" in operations}
+
+
+@pytest.mark.parametrize(
+    ("written", "excluding", "expected"),
+    [
+        (("orders", "gone"), (), {Resource("topic", "orders"), Resource("topic", "gone")}),
+        (("clicks-*",), (), {Resource("topic", "clicks-", prefixed=True)}),
+        (("clicks-*",), ("clicks-audit",), {Resource("topic", "clicks-eu"), Resource("topic", "clicks-us")}),
+        (("clicks-*",), ("orders",), {Resource("topic", "clicks-", prefixed=True)}),
+        (("clicks-*",), ("clicks-a*",), {Resource("topic", "clicks-eu"), Resource("topic", "clicks-us")}),
+        (("clicks-*",), ("*-audit",), {Resource("topic", "clicks-eu"), Resource("topic", "clicks-us")}),
+        (("clicks-*",), ("orders-*",), {Resource("topic", "clicks-", prefixed=True)}),
+        (
+            ("clicks-*",),
+            ("regex:nothing",),
+            {Resource("topic", "clicks-audit"), Resource("topic", "clicks-eu"), Resource("topic", "clicks-us")},
+        ),
+        (("regex:test-[0-9]",), (), {Resource("topic", "test-1")}),
+        (("test-?",), (), {Resource("topic", "test-1")}),
+        (("_hidden-*",), (), set()),
+        (("_hidden-1",), (), {Resource("topic", "_hidden-1")}),
+        (("*",), (), {Resource("topic", name) for name in TOPICS[1:]}),
+        (("clicks-*", "clicks-eu"), (), {Resource("topic", "clicks-", prefixed=True)}),
+    ],
+)
+def test_delete_is_granted_by_prefix_only_where_nothing_excepted_can_lie_under_it(
+    written: tuple[str, ...], excluding: tuple[str, ...], expected: set[Resource]
+) -> None:
+    """Every way in which a floor may select topics, and the widest grant that still covers no other topic."""
+    assert deletable(*written, excluding=excluding) == expected
+
+
+FLOOR_NEEDS = Needs(
+    topics=(TopicNeed(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, last_purge=True),),
+    groups=(GroupNeed(groups=selectors("etl", "regex:console-.*"), activity=True),),
+    cluster_records=True,
+)
+
+
+def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
+    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need, and alter the cluster."""
+    wanted = Wanted(
+        needs=Needs.union([FLOOR_NEEDS, Needs(topics=(TopicNeed(topics=selectors("payments")),))]),
+        purges=(Selection(selectors=selectors("orders")),),
+        removals=(Selection(selectors=selectors("etl", "console-*")),),
+        elections=True,
+        journal_topic="_journal",
+    )
+    plan, apply, elections = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Purpose)
+    assert plan == {
+        Resource("cluster"): {"Describe"},
+        Resource("group", "*"): {"Describe"},
+        Resource("topic", "*"): {"Describe"},
+        Resource("topic", "orders"): {"DescribeConfigs"},
+        Resource("topic", "clicks-", prefixed=True): {"DescribeConfigs"},
+        Resource("topic", "__consumer_offsets"): {"Read"},
+        Resource("topic", "_journal"): {"Read"},
+    }
+    added = {resource: operations - plan.get(resource, frozenset()) for resource, operations in apply.items()}
+    assert {resource: operations for resource, operations in added.items() if operations} == {
+        Resource("topic", "orders"): {"Delete"},
+        Resource("group", "etl"): {"Delete"},
+        Resource("group", "console-", prefixed=True): {"Delete"},
+        Resource("topic", "_journal"): {"Write"},
+    }
+    assert elections == {
+        Resource("cluster"): {"Describe", "Alter"},
+        Resource("topic", "payments"): {"Describe"},
+        Resource("topic", "_journal"): {"Write"},
+    }
+
+
+def test_without_readers_only_the_named_groups_are_described() -> None:
+    """A set that removes one group and keeps no journal asks for that group alone."""
+    needs = Needs(groups=(GroupNeed(groups=selectors("etl")),))
+    wanted = Wanted(needs=needs, removals=(Selection(selectors=selectors("etl")),))
+    assert grants(wanted, Purpose.PLAN, topics=TOPICS, groups=GROUPS) == {
+        Resource("cluster"): {"Describe"},
+        Resource("group", "etl"): {"Describe"},
+    }
+
+
+def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:
+    """Names of groups are anybody's text: a shell gets each as one word."""
+    hostile = "x'; rm -rf ~ #"
+    wanted = Wanted(needs=Needs(), removals=(Selection(selectors=selectors("etl", hostile)),))
+    granted = grants(wanted, Purpose.APPLY, topics=TOPICS, groups=GROUPS)
+    lines = commands("User:CN=apply,O=Acme Inc", granted, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
+    head = ["kafka-acls", "--bootstrap-server", "broker-1:9093,broker-2:9093", "--command-config", "admin.properties"]
+    head += ["--add", "--allow-principal", "User:CN=apply,O=Acme Inc"]
+    assert [shlex.split(line) for line in lines] == [
+        [*head, "--operation", "Describe", "--cluster"],
+        [*head, "--operation", "Delete", "--group", "etl", "--group", hostile],
+    ]
+
+
+def test_prefixes_are_commands_of_their_own() -> None:
+    """The pattern type holds for a whole command, so prefixed names never share one with literal names."""
+    chosen = Selection(selectors=selectors("clicks-*", "orders"))
+    granted = grants(Wanted(needs=Needs(), purges=(chosen,)), Purpose.APPLY, topics=TOPICS, groups=GROUPS)
+    lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
+    assert lines == [
+        "Describe --cluster",
+        "Delete --topic clicks- --resource-pattern-type prefixed",
+        "Delete --topic orders",
+    ]

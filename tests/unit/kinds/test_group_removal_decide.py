@@ -1,0 +1,190 @@
+"""When a group may be removed: listed, of a declared type, EMPTY, and idle by evidence."""
+
+from typing import Any
+
+import pytest
+
+from reconciler.kinds import group_removal
+from reconciler.model.action import DeleteGroup, Mode, SeenGroup
+from reconciler.model.names import Address, Place
+from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
+from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, Unread
+from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
+
+ADDRESS = Address("GroupRemoval", "dead", "old-etl")
+
+
+def decided(*facts: GroupFacts, exact: bool = True, groups_incomplete: Unread | None = None, **spec: Any) -> Decision:
+    """The one decision on old-etl, selected by its exact name or by a pattern."""
+    policy = removal("old-etl" if exact else "old-*", **spec)
+    (decision,) = planned(policy, snapshot(*facts, groups_incomplete=groups_incomplete)).decisions
+    assert decision.address == ADDRESS
+    return decision
+
+
+def test_an_idle_empty_listed_group_is_removed() -> None:
+    """The action carries what was seen and since when nothing happened."""
+    assert decided(group()) == DeleteGroup(
+        address=ADDRESS,
+        declared_at=Place("manifests/groups.yaml", 4, 1),
+        reason="EMPTY, no activity since 2026-11-15T10:00:00Z",
+        mode=Mode.MERGE,
+        group="old-etl",
+        idle_for_ms=3 * DAY,
+        seen=SeenGroup(
+            type=GroupType.CLASSIC,
+            state=GroupState.EMPTY,
+            commits=12,
+            commit_topics=3,
+            fingerprint="ab" * 32,
+            last_activity_ms=NOW_MS - 6 * DAY,
+            newest_record=(17, 4711),
+        ),
+        drift=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "spec", "code", "words"),
+    [
+        ({"type": GroupType.SHARE}, {}, "B302", '"old-etl" is a share group; types allows classic and consumer'),
+        ({"type": GroupType.STREAMS}, {}, "B302", '"old-etl" is a streams group; types allows classic and consumer'),
+        ({"type": GroupType.CONNECT}, {}, "B302", '"old-etl" is a connect group; types allows classic and consumer'),
+        ({"type": GroupType.HIDDEN}, {}, "B302", '"old-etl" is of a type that the cluster does not tell'),
+        (
+            {"type": GroupType.SHARE, "listed": False},
+            {},
+            "B302",
+            '"old-etl" is a share group; types allows classic and consumer',
+        ),
+        (
+            {"type": GroupType.CONSUMER},
+            {"types": ["classic"]},
+            "B302",
+            '"old-etl" is a consumer group; types allows classic',
+        ),
+        ({"state": GroupState.STABLE}, {}, "B303", 'group "old-etl" is STABLE, not EMPTY: it is in use'),
+        ({"state": GroupState.DEAD}, {}, "B303", 'group "old-etl" is DEAD, not EMPTY'),
+        (
+            {"idle": 3 * DAY - 1},
+            {},
+            "B304",
+            'group "old-etl" was active at 2026-11-18T10:00:00.001Z, and idleFor is 3d',
+        ),
+        ({"idle": -MINUTE}, {}, "B304", 'group "old-etl" was active at 2026-11-21T10:01:00Z, and idleFor is 3d'),
+    ],
+)
+def test_what_does_not_qualify_is_blocked_by_name_and_skipped_by_pattern(
+    facts: dict[str, Any], spec: dict[str, Any], code: str, words: str
+) -> None:
+    """An exact name was meant; a pattern only happened to meet it."""
+    by_name = decided(group(**facts), **spec)
+    assert isinstance(by_name, Blocked)
+    assert (by_name.code, by_name.unread) == (code, False)
+    assert by_name.reason.startswith(words)
+    by_pattern = decided(group(**facts), exact=False, **spec)
+    assert by_pattern == Skipped(address=ADDRESS, reason=by_name.reason)
+
+
+def test_idle_for_exactly_that_long_is_idle() -> None:
+    assert isinstance(decided(group(idle=3 * DAY)), DeleteGroup)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"type": LOST}, 'the type of group "old-etl"'),
+        ({"type": LOST, "listed": False}, 'the type of group "old-etl"'),
+        ({"state": LOST}, 'the state of group "old-etl"'),
+        ({"state": GroupState.UNKNOWN}, 'the state of group "old-etl"'),
+        ({"idle": LOST}, 'when group "old-etl" was last active'),
+        ({"newest_record": LOST}, 'the newest record of group "old-etl" in the commit log'),
+        ({"fingerprint": LOST}, 'the commits of group "old-etl"'),
+        ({"commits": LOST}, 'the number of commits of group "old-etl"'),
+        ({"commit_topics": LOST}, 'the topics that group "old-etl" has commits on'),
+    ],
+)
+def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], words: str, exact: bool) -> None:
+    """No evidence is unread, not idle; and a pattern's find of which nothing is known is not quietly skipped."""
+    decision = decided(group(**facts), exact=exact)
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B103", True)
+    assert decision.reason.startswith(f"{words} could not be read: ")
+
+
+def test_idle_for_zero_gives_up_the_evidence_for_an_exact_name() -> None:
+    """No time is read, and none is recorded even where the facts happen to hold one."""
+    decision = decided(group(), idleFor="0s")
+    assert isinstance(decision, DeleteGroup)
+    assert decision.reason == "EMPTY, and idleFor 0s asks for no evidence that it is idle"
+    assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
+    assert isinstance(decided(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
+
+
+def test_idle_for_zero_never_holds_for_a_patterns_find() -> None:
+    """The manifest refuses it; here it holds whatever the manifest says."""
+    facts = snapshot(group())
+    (decision,) = group_removal.decide(removal(idleFor="0s"), {"old-etl": False}, facts)
+    assert isinstance(decision, Skipped)
+    assert "a pattern selected it" in decision.reason
+
+
+def test_a_group_that_is_not_listed_is_gone_only_if_the_list_is_complete() -> None:
+    """Missing rights make a group look absent."""
+    assert decided() == Satisfied(ADDRESS)
+    decision = decided(group("old-elt", listed=True), groups_incomplete=Unread("no DESCRIBE on the cluster"))
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B301", True)
+    assert decision.reason == (
+        'group "old-etl" is not listed, but the list is incomplete: no DESCRIBE on the cluster; did you mean "old-elt"?'
+    )
+
+
+@pytest.mark.parametrize("incomplete", [None, LOST])
+def test_a_group_that_the_cluster_still_holds_something_of_is_not_gone(incomplete: Unread | None) -> None:
+    """The commit log or the old list call know something living of it, whatever the list says."""
+    decision = decided(group(listed=False), groups_incomplete=incomplete)
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B301", True)
+    assert decision.reason == 'group "old-etl" is not listed, but the cluster still holds something of it'
+
+
+def test_a_listed_group_is_removed_although_the_list_is_incomplete() -> None:
+    """Nothing rests on absence here."""
+    assert isinstance(decided(group(), groups_incomplete=LOST), DeleteGroup)
+
+
+def test_an_exact_name_wins_over_a_pattern_that_meets_it_too() -> None:
+    facts = snapshot(group(state=GroupState.STABLE), group("old-x", state=GroupState.STABLE))
+    decisions = planned(removal("old-etl", "old-*"), facts).decisions
+    assert [type(decision) for decision in decisions] == [Blocked, Skipped]
+
+
+def test_the_group_without_a_name_is_never_touched() -> None:
+    """Clients without a group id commit under it, and it has no address."""
+    facts = snapshot(group(""), group("a"))
+    assert [decision.address.name for decision in planned(removal("*"), facts).decisions] == ["a"]
+
+
+def test_needs_of_a_removal() -> None:
+    """Evidence is asked for unless it was given up; nothing else."""
+    policy = removal("old-*", exceptGroups=["old-1"])
+    (want,) = group_removal.needs(policy, NOW_MS).groups
+    assert [selector.text for selector in want.groups] == ["old-*"]
+    assert [selector.text for selector in want.except_groups] == ["old-1"]
+    assert want.activity
+    (without,) = group_removal.needs(removal(idleFor="0s"), NOW_MS).groups
+    assert not without.activity
+    assert without.except_groups == ()
+    assert not group_removal.needs(removal(idleFor="0s"), NOW_MS).spark
+    (short,) = group_removal.needs(removal(idleFor="1s"), NOW_MS).groups
+    assert short.activity
+
+
+def test_mode_and_idle_time_are_carried_into_the_action() -> None:
+    (decision,) = planned(
+        removal(idleFor="1s", envelope={"mode": "continuous"}), snapshot(group(idle=SECOND))
+    ).decisions
+    assert isinstance(decision, DeleteGroup)
+    assert (decision.mode, decision.idle_for_ms) == (Mode.CONTINUOUS, SECOND)

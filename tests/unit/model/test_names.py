@@ -1,0 +1,54 @@
+"""Addresses and partitions as text and in order."""
+
+import pytest
+
+from reconciler.model.names import NOWHERE, Address, Place, TopicPartition
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("RetentionFloor/orders-gdpr", Address("RetentionFloor", "orders-gdpr")),
+        ("RetentionFloor/orders-gdpr/orders", Address("RetentionFloor", "orders-gdpr", "orders")),
+        ("RetentionFloor/orders-gdpr/orders[0]", Address("RetentionFloor", "orders-gdpr", "orders", 0)),
+        ("LeaderPolicy/all/payments[12]", Address("LeaderPolicy", "all", "payments", 12)),
+        ("GroupRemoval/dead-etl/old-etl", Address("GroupRemoval", "dead-etl", "old-etl")),
+        ("GroupRemoval/dead-etl/a/b[3]", Address("GroupRemoval", "dead-etl", "a/b[3]")),
+    ],
+)
+def test_an_address_is_its_text(text: str, address: Address) -> None:
+    """A group's id is arbitrary: slashes and brackets in it mean nothing."""
+    assert str(address) == text
+    assert Address.parse(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "orders", "/x", "RetentionFloor/", "/"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not an address"):
+        Address.parse(text)
+
+
+@pytest.mark.parametrize("name", ["orders[01]", "orders[-1]", "orders[]", "orders[3", "or ders[3]"])
+def test_what_only_looks_like_a_partition_is_a_name(name: str) -> None:
+    """One text for each partition: leading zeros and signs are not another way to say it."""
+    assert Address.parse(f"LeaderPolicy/all/{name}") == Address("LeaderPolicy", "all", name)
+
+
+def test_addresses_sort_by_partition_number() -> None:
+    """Not by its digits; the whole topic and the whole policy come first."""
+    numbered = [Address("K", "p", "t", number) for number in (-1, 0, 2, 10)]
+    assert sorted(numbered) == numbered
+    assert Address("K", "p") < numbered[0]
+
+
+def test_the_policy_of_an_address() -> None:
+    assert Address("K", "p", "t", 3).policy_address == Address("K", "p")
+
+
+def test_partitions_and_places_as_text() -> None:
+    assert str(TopicPartition("orders", 3)) == "orders[3]"
+    assert sorted([TopicPartition("b", 1), TopicPartition("a", 10), TopicPartition("a", 9)])[0] == TopicPartition(
+        "a", 9
+    )
+    assert str(Place("manifests/a.yaml", 9, 3)) == "manifests/a.yaml:9"
+    assert Place("", 0, 0) == NOWHERE

@@ -1,0 +1,35 @@
+"""What a union of needs asks for, and which of them want Spark."""
+
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+
+TOPICS = (Selector("orders"),)
+
+
+def test_the_union_asks_for_what_each_part_asks_for() -> None:
+    one, two = TopicNeed(topics=TOPICS), TopicNeed(topics=TOPICS, offsets=True)
+    group = GroupNeed(groups=(Selector("g"),))
+    union = Needs.union(
+        iter([Needs(topics=(one,), topic_records=True), Needs(topics=(two,), groups=(group,), cluster_records=True)])
+    )
+    assert union == Needs(topics=(one, two), groups=(group,), topic_records=True, cluster_records=True)
+    assert Needs.union([]) == Needs()
+
+
+def test_metadata_and_listings_need_no_spark() -> None:
+    plain = Needs(topics=(TopicNeed(topics=TOPICS),), groups=(GroupNeed(groups=TOPICS),), topic_records=True)
+    assert (plain.offsets, plain.readers, plain.commit_log, plain.spark) == (False, False, False, False)
+
+
+def test_offsets_and_the_clusters_records_need_spark() -> None:
+    for wish in (Needs(topics=(TopicNeed(topics=TOPICS, offsets=True),)), Needs(cluster_records=True)):
+        assert (wish.offsets, wish.commit_log, wish.spark) == (True, False, True)
+
+
+def test_readers_named_groups_and_evidence_need_the_commit_log() -> None:
+    """The guard looks at every group the cluster may hold, so readers want the log's group ids, too."""
+    for need in (TopicNeed(topics=TOPICS, readers=True), TopicNeed(topics=TOPICS, named_groups=frozenset({"g"}))):
+        wish = Needs(topics=(need,))
+        assert (wish.readers, wish.commit_log, wish.spark) == (True, True, True)
+    evidence = Needs(groups=(GroupNeed(groups=TOPICS, activity=True),))
+    assert (evidence.readers, evidence.commit_log, evidence.spark) == (False, True, True)

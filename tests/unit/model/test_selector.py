@@ -1,0 +1,81 @@
+"""Exact names, globs and regular expressions, and what patterns never select."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.model.selector import Selector, select
+from tests.strategies.plans import NASTY
+
+
+def selectors(*texts: str) -> tuple[Selector, ...]:
+    return tuple(Selector(text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_pattern", "matching", "other"),
+    [
+        ("orders", False, ["orders"], ["orders2", "Orders", "my-orders"]),
+        ("clicks-*", True, ["clicks-", "clicks-a"], ["clicks", "my-clicks-a"]),
+        ("a?c", True, ["abc"], ["ac", "abbc"]),
+        ("[ab]x", True, ["ax", "bx"], ["cx", "[ab]x"]),
+        ("regex:^test-[0-9]+$", True, ["test-1"], ["test-", "test-1x", "xtest-1", "test-1\n"]),
+        ("regex:test", True, ["test"], ["test1", "atest"]),
+        ("regex:a|ab", True, ["a", "ab"], ["abc"]),
+    ],
+)
+def test_a_selector_means_the_whole_name(text: str, is_pattern: bool, matching: list[str], other: list[str]) -> None:
+    """A forgotten `$` then selects less, never more."""
+    selector = Selector(text)
+    assert selector.is_pattern is is_pattern
+    assert all(selector.matches(name) for name in matching)
+    assert not any(selector.matches(name) for name in other)
+
+
+@pytest.mark.parametrize("text", ["", "regex:"])
+def test_an_empty_selector_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="empty selector"):
+        Selector(text)
+
+
+def test_a_broken_regular_expression_is_refused_with_its_fault() -> None:
+    with pytest.raises(ValueError, match="not a regular expression: missing \\)"):
+        Selector("regex:(")
+
+
+def test_selectors_compare_by_what_was_written() -> None:
+    """Never by the compiled pattern."""
+    assert sorted(selectors("b*", "a")) == list(selectors("a", "b*"))
+    assert Selector("a*") == Selector("a*")
+
+
+def test_exact_names_win_over_patterns_and_exceptions_over_both() -> None:
+    chosen = select(["a1", "a2", "a3", "b"], selectors("a1", "a*"), excluding=selectors("a3"))
+    assert chosen == {"a1": True, "a2": False}
+    assert select(["a"], selectors("a"), excluding=selectors("a")) == {}
+    assert list(select(["c", "a", "b", "a"], selectors("*"))) == ["a", "b", "c"]
+
+
+def test_patterns_skip_a_leading_underscore_only_where_asked() -> None:
+    names = ["_schemas", "__offsets", "orders"]
+    assert list(select(names, selectors("*"), patterns_skip_underscore=True)) == ["orders"]
+    assert list(select(names, selectors("regex:.*", "_schemas"), patterns_skip_underscore=True)) == [
+        "_schemas",
+        "orders",
+    ]
+    assert len(select(names, selectors("*"))) == 3
+
+
+@given(st.one_of(st.sampled_from(NASTY), st.text(min_size=1), st.sampled_from(["regex:x", "a*", "[", "regex:"])))
+def test_a_literal_selector_means_exactly_its_name(name: str) -> None:
+    """Whatever the name reads like."""
+    selector = Selector.literal(name)
+    assert selector.matches(name)
+    assert not selector.matches(name + "x")
+    assert not selector.matches("x" + name)
+
+
+def test_a_literal_of_a_plain_name_is_no_pattern() -> None:
+    """Exact names are looked up, patterns are tried on every name."""
+    assert not Selector.literal("orders").is_pattern
+    assert not Selector.literal("a/b \\ \n").is_pattern

@@ -1,0 +1,114 @@
+"""A plan as a pull request comment: found again, read on a phone, cut honestly."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.model.names import Address
+from reconciler.model.plan import LimitVerdict, Plan, Skipped
+from reconciler.plan import document, render
+from tests.strategies import plans as made
+from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
+
+
+def test_the_marker_identifies_the_comment() -> None:
+    """A workflow finds its comment by cluster, and sees whether anything is new."""
+    shown = plan(removal())
+    assert render.markdown(shown).splitlines()[0] == (
+        f'<!-- reconciler-plan cluster="prod-eu" digest="{document.digest(shown)}" '
+        'commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc" truncated="no" -->'
+    )
+
+
+def test_what_cannot_be_undone_comes_first() -> None:
+    """Elections by address would come before floors."""
+    text = render.markdown(plan(election(), purge(), removal(), election("o", 0, unclean=True, policy="rescue")))
+    parts = [
+        text.index(word)
+        for word in ("#### Irreversible", "old-etl", "**loss unbounded**", "orders[3]", "#### Elections", "payments[0]")
+    ]
+    assert parts == sorted(parts)
+
+
+@pytest.mark.parametrize(
+    ("shown", "headline"),
+    [
+        (plan(satisfied("LeaderPolicy/all/x[0]")), "### `prod-eu`: no changes"),
+        (plan(election()), "### `prod-eu`: 1 election"),
+        (plan(removal(), purge()), "### `prod-eu`: 2 irreversible"),
+        (plan(removal(), election(), election("x", 1)), "### `prod-eu`: 1 irreversible, 2 elections"),
+        (
+            plan(
+                removal(), limits=(LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1"),)
+            ),
+            "### `prod-eu`: refused by 1 limit",
+        ),
+    ],
+)
+def test_the_headline_is_the_answer(shown: Plan, headline: str) -> None:
+    """A phone shows one line of a notification."""
+    assert render.markdown(shown).splitlines()[1] == headline
+
+
+def test_there_are_no_tables() -> None:
+    """Wide tables scroll sideways on a phone."""
+    text = render.markdown(plan(purge(), removal(), election(), blocked(), waiting("LeaderPolicy/all/z[0]")))
+    assert "|" not in text
+
+
+def test_long_lists_are_behind_a_tap() -> None:
+    """Twenty-five are open, the rest is in details with blank lines around, or GitHub would not read the Markdown in it."""
+    text = render.markdown(plan(*[removal(f"etl-{number:03}") for number in range(40)]))
+    opened = text.index("<details><summary>15 more</summary>\n\n- `")
+    assert text.index("etl-024") < opened < text.index("etl-025")
+    assert "\n\n</details>\n" in text
+
+
+def test_asides_are_told() -> None:
+    """Blocked subjects with what to do; waiting and skipped ones counted and behind a tap."""
+    skipped = Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use")
+    text = render.markdown(
+        plan(blocked(), blocked("RetentionFloor/a/o[1]", unread=True), waiting("RetentionFloor/s/t[0]"), skipped)
+    )
+    assert '#### 1 blocked\n\n- `orders[5]`: group "billing"' in text
+    assert "Next: let it catch up, or say consumers: clamp (`B204`)" in text
+    assert "#### 1 unread, so blocked" in text
+    assert "<summary>1 waiting</summary>" in text
+    assert "- `t[0]` **in 12 s**: the last purge was less than 30s ago" in text
+    assert '<summary>1 skipped</summary>\n\n- `"live"`: it is in use' in text
+
+
+@made.FEW
+@given(made.plans(), st.integers(4_000, 9_000))
+def test_no_comment_is_longer_than_its_limit(shown: Plan, limit: int) -> None:
+    """Whatever it holds, and cut or not: marker, headline and digest are there."""
+    text = render.markdown(shown, limit_chars=limit)
+    assert len(text) <= limit
+    assert text.startswith("<!-- reconciler-plan ")
+    assert document.digest(shown) in text.splitlines()[-1]
+    cut = 'truncated="yes"' in text.splitlines()[0]
+    assert cut == ("**Cut here: this is not the whole plan.**" in text)
+
+
+def test_a_large_plan_is_cut_at_a_line_and_says_so() -> None:
+    """60,000 characters by default: GitHub refuses 65,537."""
+    text = render.markdown(plan(*[removal(f"etl-{number:05}") for number in range(5_000)]))
+    assert 55_000 < len(text) <= 60_000
+    assert 'truncated="yes"' in text.splitlines()[0]
+    assert text.count("<details>") == text.count("</details>") == 1
+    assert text.index("</details>") < text.index(
+        "**Cut here: this is not the whole plan.** Read the rest in the plan file"
+    )
+    assert all(
+        re.fullmatch(r"- `\"etl-\d{5}\"`: \*\*12 committed offsets\*\* on 3 topics", row)
+        for row in text.splitlines()
+        if row.startswith("- ")
+    )
+
+
+def test_a_limit_that_holds_nothing_is_refused() -> None:
+    """Better than a comment without a digest."""
+    with pytest.raises(ValueError, match="at least 4000"):
+        render.markdown(plan(), limit_chars=3_999)

@@ -1,0 +1,200 @@
+"""How a plan reads on a terminal. Whole plans are shown by the golden cases; here is what they do not pin down."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from reconciler.model.names import Address, Place
+from reconciler.model.plan import LimitVerdict, Plan, Skipped, Source, UsedWaiver
+from reconciler.plan import document, render
+from reconciler.plan.render.wrap import wrapped
+from tests.strategies import plans as made
+from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
+
+
+def lines(shown: Plan, **how: object) -> list[str]:
+    return [line.plain for line in render.text(shown, **how)]  # type: ignore[arg-type]
+
+
+def test_twenty_partitions_are_listed_and_twenty_one_are_folded() -> None:
+    """The bound is exact, and --full lists them all."""
+    twenty = [purge("clicks", number) for number in range(20)]
+    assert sum("log start" in line for line in lines(plan(*twenty))) == 20
+    folded = lines(plan(*twenty, purge("clicks", 20)))
+    assert [line for line in folded if "log start" in line] == [
+        "  ! clicks   21 partitions (0..20)   log start 1000 -> 98213"
+    ]
+    assert sum("log start" in line for line in lines(plan(*twenty, purge("clicks", 20)), full=True)) == 21
+
+
+def test_a_folded_topic_says_totals_and_extremes() -> None:
+    """Nobody reads 30 lines, so the one that stands for them has the sums, the range and the worst."""
+    many = [
+        purge(
+            "clicks",
+            n,
+            log_start=100 * n,
+            before_offset=5000 + n,
+            end=10_000,
+            skips=(("slow", 100 * n), ("fast", 4990 + n)),
+        )
+        for n in range(30)
+    ]
+    shown = lines(plan(*many))
+    assert "  ! clicks   30 partitions (0..29)   log start 0..2900 -> 5000..5029" in shown
+    total = sum(5000 + n - 100 * n for n in range(30))
+    share = 100 * total / sum(10_000 - 100 * n for n in range(30))
+    assert f"      IRREVERSIBLE: at most {total:,} records ({share:.1f} %)" in shown
+    assert '      "slow" would skip at most 106,935 records on 30 partitions' in shown
+    assert '      "fast" would skip at most 300 records on 30 partitions' in shown
+    assert any(line.startswith("      most of it on clicks[0]: 0 -> 5000, at most 5,000 records") for line in shown)
+
+
+def test_unclean_elections_are_never_folded() -> None:
+    """Each loses data without bound."""
+    many = [election("orders", number, unclean=True) for number in range(25)]
+    assert sum("any live replica" in line for line in lines(plan(*many))) == 25
+
+
+def test_more_than_ten_groups_that_would_skip_are_counted() -> None:
+    """A folded topic does not grow with its readers."""
+    skips = tuple((f"group-{number:02}", 50_000) for number in range(13))
+    shown = lines(plan(*[purge("clicks", number, skips=skips) for number in range(21)]))
+    assert sum("would skip at most" in line for line in shown) == 10
+    assert "      and 3 more groups would skip records (--full lists them)" in shown
+
+
+def test_a_plan_without_changes_is_one_sentence() -> None:
+    """Quiet while all is well."""
+    assert lines(plan(satisfied("LeaderPolicy/all/x[0]"))) == [
+        "Cluster prod-eu (5L6g3nShT-eMCtK--X86sw)   commit 4f2c9aa   1 in sync",
+        "",
+        "No changes; 1 in sync.",
+    ]
+
+
+def test_a_saved_plan_says_where_and_how_long() -> None:
+    """Also one without changes: somebody may want to apply it."""
+    for shown in (plan(), plan(removal())):
+        text = lines(shown, saved_to="plan.json")
+        assert f"Digest {document.digest(shown)}" in text
+        assert text[-1] == "Expires 2026-11-22T10:00:00Z (1 d after the scan)   saved to plan.json"
+
+
+def test_uncommitted_changes_and_no_checkout_are_told() -> None:
+    """A reviewer asks what commit this is."""
+    assert "commit 4f2c9aa and uncommitted changes" in lines(plan(source=Source(commit="4f2c9aa" * 5, dirty=True)))[0]
+    assert "commit" not in lines(plan(source=Source()))[0]
+
+
+def test_what_is_incomplete_or_narrowed_comes_first() -> None:
+    """Whoever reads only the top knows that this is not everything."""
+    shown = lines(plan(removal(), incomplete=("broker 2 did not answer",), targets=("GroupRemoval/dead-etl",)))
+    assert shown[2:4] == ["Incomplete: broker 2 did not answer", "Only: GroupRemoval/dead-etl"]
+
+
+def test_refusals_and_waivers_are_shown_with_their_remaining_life() -> None:
+    """Each waiver once, however many limits rest on it."""
+    waiver = UsedWaiver(
+        name="first-purge",
+        policy=Address("RetentionFloor", "clicks"),
+        limit="recordsPercent",
+        value=100,
+        expires_ms=NOW_MS + 9 * 86_400_000 + 14 * 3_600_000 + 59_000,
+        declared_at=Place("manifests/waivers.yaml", 3, 1),
+    )
+    verdicts = [
+        LimitVerdict(id=name, limit=50, observed=96, passed=passed, message=f"{name}: too much", waivers=(waiver,))
+        for name, passed in (("recordsPercent", True), ("topics", False))
+    ]
+    shown = lines(plan(purge(), limits=tuple(verdicts)))
+    assert [line for line in shown if line.startswith("REFUSED")] == ["REFUSED: topics: too much"]
+    assert [line for line in shown if line.startswith("Waiver")] == [
+        (
+            "Waiver first-purge: recordsPercent up to 100 for RetentionFloor/clicks, expires 2026-12-01T00:00:59Z, in 9 d 14 h "
+            "(manifests/waivers.yaml:3)"
+        )
+    ]
+
+
+def test_skipped_subjects_are_counted_and_listed_in_full() -> None:
+    """They are nobody's business until somebody asks."""
+    shown = plan(Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use"))
+    assert lines(shown)[-1] == "No changes; 1 skipped."
+    assert 'Skipped: "live" — it is in use' in lines(shown, full=True)
+
+
+def test_many_blocked_partitions_of_a_topic_are_one_line() -> None:
+    """And 20 are 20: each wants an answer."""
+    many = [blocked(f"RetentionFloor/a/orders[{number}]") for number in range(21)]
+    assert sum(line.startswith("Blocked: ") for line in lines(plan(*many[:20]))) == 20
+    shown = [line for line in lines(plan(*many)) if line.startswith("Blocked: ")]
+    assert len(shown) == 1
+    assert shown[0].startswith("Blocked: 21 partitions of orders, such as orders[0] — group")
+
+
+def test_waiting_partitions_are_folded_by_clock_or_by_reason() -> None:
+    """One line per policy for a clock, one per reason for a missing replica."""
+    clocks = [waiting(f"RetentionFloor/s/t[{n}]", until_ms=NOW_MS + 1000 * (n + 1), reason=f"at {n}") for n in range(3)]
+    shown = lines(
+        plan(
+            *clocks,
+            waiting("LeaderPolicy/all/x[0]", until_ms=None, reason="broker 1 is away"),
+            waiting("LeaderPolicy/all/y[0]", until_ms=None, reason="broker 1 is away"),
+        )
+    )
+    assert [line for line in shown if line.startswith("Waiting")] == [
+        "Waiting: 2 partitions of x, y — broker 1 is away",
+        "Waiting: 3 partitions of t (in 1 s to 3 s), such as t[0] — at 0",
+    ]
+
+
+def test_colour_is_a_style_of_whole_lines() -> None:
+    """What cannot be undone is red, and nothing in the text itself is markup."""
+    styles = {line.plain.strip()[:1]: str(line.style) for line in render.text(plan(purge(), election(policy="b")))}
+    assert styles["!"] == "bold red"
+    assert styles["~"] == "yellow"
+
+
+@made.FEW
+@given(made.plans(), st.booleans())
+def test_lines_fit_into_eighty_columns_unless_a_name_does_not(shown: Plan, full: bool) -> None:
+    """A line is broken at spaces; only a word that is too long by itself sticks out."""
+    for line in render.text(shown, width=80, full=full):
+        if cell_len(line.plain) > 80:
+            words = line.plain.split()
+            assert (
+                len(words) == 1
+                or line.plain.startswith("Digest ")
+                or cell_len(line.plain) - cell_len(words[-1]) - 1 <= 80
+            )
+            assert any(cell_len(word) > 80 - 16 for word in words)
+
+
+@made.FEW
+@given(
+    st.text(" ab", min_size=1, max_size=60).map(str.strip).filter(lambda text: text and "  " not in text),
+    st.integers(8, 30),
+)
+def test_wrapping_loses_nothing(text: str, width: int) -> None:
+    """Joined again at the breaks, the words are the same."""
+    found = [line.plain for line in wrapped(f"  {text}", width=width)]
+    assert " ".join(line.strip() for line in found) == text
+    assert all(line.startswith("  ") for line in found)
+
+
+def test_wide_characters_count_twice() -> None:
+    """A terminal's columns are cells and not characters."""
+    found = [line.plain for line in wrapped("消费者 消费者", width=12)]
+    assert found == ["消费者", "    消费者"]
+
+
+def test_the_cluster_and_policy_places_are_shown() -> None:
+    """Where to change it: right-aligned where there is room, on a line of its own where there is not."""
+    shown = lines(plan(removal()), width=80)
+    assert f"{'  # GroupRemoval/dead-etl':<49}manifests/prod-eu/groups.yaml:4" in shown
+    narrow = lines(plan(replace(removal(), declared_at=Place("a" * 70, 4, 1))), width=80)
+    assert "  # GroupRemoval/dead-etl" in narrow
+    assert "      " + "a" * 70 + ":4" in narrow

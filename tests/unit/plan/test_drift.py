@@ -1,0 +1,289 @@
+"""What counts as drift, since when, and that the report survives its own file."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from reconciler.model.action import (
+    Consumers,
+    DeleteGroup,
+    DeleteRecords,
+    Election,
+    ElectLeader,
+    Guard,
+    Mode,
+    SeenGroup,
+    SeenLeadership,
+    SeenPartition,
+)
+from reconciler.model.names import NOWHERE, Address, TopicPartition
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting, in_order
+from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.plan import drift
+from reconciler.plan.drift import DriftReport, Sort
+
+HOUR_MS = 3_600_000
+NOW_MS = 1_790_000_000_000
+
+
+def plan_of(*decisions: Decision, now_ms: int = NOW_MS, **more: object) -> Plan:
+    return replace(
+        Plan(
+            cluster="prod-eu",
+            cluster_id="5L6g3nShT-eMCtK--X86sw",
+            observed_at_ms=now_ms,
+            expires_at_ms=now_ms + 24 * HOUR_MS,
+            decisions=in_order(decisions),
+        ),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def purge(partition: int = 0, *, overdue: bool = True, mode: Mode = Mode.MERGE) -> DeleteRecords:
+    return DeleteRecords(
+        address=Address("RetentionFloor", "orders-gdpr", "orders", partition),
+        declared_at=NOWHERE,
+        reason="newerThan 7d resolves to offset 98213",
+        mode=mode,
+        partition=TopicPartition("orders", partition),
+        before_offset=98213,
+        seen=SeenPartition(
+            topic_id="t",
+            log_start=1000,
+            stable_end=250_000,
+            high_watermark=250_000,
+            leader=1,
+            replicas=(1, 2, 3),
+            in_sync=(1, 2, 3),
+        ),
+        guard=Guard(consumers=Consumers.BLOCK),
+        vouched=False,
+        drift=overdue,
+    )
+
+
+def removal(group: str = "old-etl") -> DeleteGroup:
+    return DeleteGroup(
+        address=Address("GroupRemoval", "dead-etl", group),
+        declared_at=NOWHERE,
+        reason="EMPTY, no activity for 6 days",
+        mode=Mode.MERGE,
+        group=group,
+        idle_for_ms=HOUR_MS,
+        seen=SeenGroup(
+            type=GroupType.CLASSIC,
+            state=GroupState.EMPTY,
+            commits=12,
+            commit_topics=3,
+            fingerprint="f",
+            last_activity_ms=1,
+            newest_record=(0, 1),
+        ),
+    )
+
+
+def election(partition: int = 0) -> ElectLeader:
+    return ElectLeader(
+        address=Address("LeaderPolicy", "all", "payments", partition),
+        declared_at=NOWHERE,
+        reason="the first replica should lead",
+        mode=Mode.CONTINUOUS,
+        partition=TopicPartition("payments", partition),
+        election=Election.PREFERRED,
+        leader_wanted=1,
+        seen=SeenLeadership(topic_id="t", leader=2, replicas=(1, 2, 3), in_sync=(1, 2, 3)),
+    )
+
+
+def blocked(name: str = "billing-x", *, unread: bool = False) -> Blocked:
+    return Blocked(
+        address=Address("GroupRemoval", "dead-etl", name),
+        declared_at=NOWHERE,
+        code="B103" if unread else "B204",
+        reason="group is at 52000",
+        next_step="let it catch up",
+        unread=unread,
+    )
+
+
+def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
+    """The three operations and a blocked subject are drift, each with its sort, its next step and since now."""
+    report = drift.report(plan_of(purge(), removal(), election(), blocked()))
+    assert [(str(s.address), s.sort, s.code, s.since_ms) for s in report.subjects] == [
+        ("GroupRemoval/dead-etl/billing-x", Sort.BLOCKED, "B204", NOW_MS),
+        ("GroupRemoval/dead-etl/old-etl", Sort.GROUP, None, NOW_MS),
+        ("LeaderPolicy/all/payments[0]", Sort.LEADER, None, NOW_MS),
+        ("RetentionFloor/orders-gdpr/orders[0]", Sort.RECORDS, None, NOW_MS),
+    ]
+    assert [s.next_step for s in report.subjects] == [
+        "let it catch up",
+        "apply a reviewed plan",
+        "converge should have done this: see its last run",
+        "apply a reviewed plan",
+    ]
+    assert drift.exit_code([report]) == 2
+    assert not report.in_sync
+
+
+def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift() -> None:
+    """Pending actions, waiting, skipped and satisfied subjects are counted per policy, and the report is in sync with exit 0."""
+    plan = plan_of(
+        purge(0, overdue=False),
+        Satisfied(Address("RetentionFloor", "orders-gdpr", "orders", 1)),
+        Waiting(address=Address("RetentionFloor", "orders-gdpr", "orders", 2), declared_at=NOWHERE, reason="clock"),
+        Skipped(address=Address("GroupRemoval", "dead-etl", "live"), reason="not EMPTY"),
+    )
+    report = drift.report(plan)
+    assert report.in_sync
+    assert report.subjects == report.unread == ()
+    assert [(str(t.policy), t.pending, t.satisfied, t.waiting, t.skipped, t.drift) for t in report.tallies] == [
+        ("GroupRemoval/dead-etl", 0, 0, 0, 1, 0),
+        ("RetentionFloor/orders-gdpr", 1, 1, 1, 0, 0),
+    ]
+    assert drift.exit_code([report]) == 0
+
+
+def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() -> None:
+    """What could not be read is exit 1, and real drift beside it is still exit 2: the stronger statement."""
+    unread = drift.report(plan_of(blocked(unread=True)))
+    assert unread.subjects == ()
+    assert [s.sort for s in unread.unread] == [Sort.UNREAD]
+    assert drift.exit_code([unread]) == 1
+    incomplete = drift.report(plan_of(incomplete=("the list of groups may be short",)))
+    assert drift.exit_code([incomplete]) == 1
+    assert not incomplete.in_sync
+    drifting = drift.report(plan_of(removal()))
+    assert drift.exit_code([unread, drifting]) == 2
+    assert drift.exit_code([]) == 0
+
+
+def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() -> None:
+    """A subject keeps its first instant, also when it turns from blocked into an action; a new one starts now; another cluster's report is ignored."""
+    first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR_MS))
+    second = drift.report(plan_of(removal(), election()), previous=[first])
+    assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR_MS, NOW_MS]
+    stranger = replace(first, cluster_id="another")
+    assert drift.report(plan_of(removal()), previous=[stranger]).subjects[0].since_ms == NOW_MS
+    late = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
+    assert drift.report(plan_of(removal()), previous=[late]).subjects[0].since_ms == NOW_MS
+
+
+def test_a_run_that_could_not_read_does_not_make_an_old_drift_look_new() -> None:
+    """Drift → unread → unread → drift keeps the first instant; unread that never drifted starts anew; and mended drift is forgotten."""
+    first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR_MS))
+    away = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR_MS), previous=[first])
+    assert away.unread[0].drift_since_ms == NOW_MS - 3 * HOUR_MS
+    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR_MS), previous=[away])
+    assert still.unread[0].since_ms == NOW_MS - 2 * HOUR_MS
+    back = drift.report(plan_of(removal()), previous=[still])
+    assert back.subjects[0].since_ms == NOW_MS - 3 * HOUR_MS
+    fresh = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR_MS))
+    assert fresh.unread[0].drift_since_ms is None
+    assert drift.report(plan_of(removal()), previous=[fresh]).subjects[0].since_ms == NOW_MS
+    mended = drift.report(plan_of(Satisfied(removal().address), now_ms=NOW_MS - HOUR_MS), previous=[first])
+    assert drift.report(plan_of(removal()), previous=[mended]).subjects[0].since_ms == NOW_MS
+
+
+def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
+    """A cluster that did not answer at all is exit 1 with the reason, and drift → away → drift keeps the first instant; nothing known is nothing made up."""
+    first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR_MS))
+    away = drift.out_of_sight(
+        "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR_MS, previous=[first]
+    )
+    assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in away.unread] == [
+        ("GroupRemoval/dead-etl/old-etl", NOW_MS - HOUR_MS, NOW_MS - 2 * HOUR_MS),
+        ("GroupRemoval/dead-etl/u", NOW_MS - 2 * HOUR_MS, None),
+    ]
+    assert away.incomplete == ("no broker answered",)
+    assert drift.exit_code([away]) == 1
+    assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR_MS
+    unknown = drift.out_of_sight("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
+    assert unknown.unread == unknown.subjects == ()
+    assert not unknown.in_sync
+
+
+def full_report() -> DriftReport:
+    verdict = LimitVerdict(id="groups", limit=1, observed=2, passed=False, message="2 groups, 1 is the limit")
+    first = drift.report(plan_of(removal("a/b\u202e`\x7f"), now_ms=NOW_MS - HOUR_MS))
+    plan = plan_of(
+        blocked("a/b\u202e`\x7f", unread=True),
+        blocked("unseen", unread=True),
+        removal("old"),
+        purge(0, overdue=False),
+        limits=(verdict,),
+        incomplete=("two brokers did not answer",),
+    )
+    return drift.report(plan, previous=[first])
+
+
+def test_a_drift_report_survives_its_file_and_the_file_is_harmless_text(tmp_path: Path) -> None:
+    """dumps → read is the identity for every field, hostile names included, and the file holds printable ASCII only."""
+    reports = (full_report(), drift.report(plan_of()))
+    path = tmp_path / "drift.json"
+    path.write_text(drift.dumps(reports), encoding="utf-8")
+    assert drift.read(path) == reports
+    assert all(c == "\n" or " " <= c <= "~" for c in path.read_text(encoding="utf-8"))
+    assert reports[0].refused == ("groups",)
+
+
+def test_an_unchanged_cluster_yields_the_same_report_but_for_its_time() -> None:
+    """Two runs on the same drift differ in `observed_at` only, so that what is made of it stays still."""
+    first = drift.report(plan_of(removal(), purge(), now_ms=NOW_MS - HOUR_MS))
+    second = drift.report(plan_of(removal(), purge()), previous=[first])
+    assert replace(second, observed_at_ms=first.observed_at_ms) == first
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("1.0", "2.0"), "format_version"),
+        (('"kind": "DriftReport"', '"kind": "Plan"'), "kind"),
+        (('"sort": "group"', '"sort": "grupp"'), "sort"),
+        (('"refused"', '"refuzed"'), "lacks refused"),
+        (('"code": null', '"code": ""'), "code"),
+        (('"satisfied": 0', '"satisfied": -1'), "satisfied"),
+        (('"address": "GroupRemoval', '"address": "/GroupRemoval'), "not an address"),
+    ],
+)
+def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: str) -> None:
+    """A report that was edited, or is of another format, is refused with what is wrong, never half read."""
+    text = drift.dumps([full_report()])
+    assert change[0] in text
+    with pytest.raises(ValueError, match=complaint):
+        drift.parse(text.replace(*change))
+
+
+def test_a_drift_report_of_a_newer_minor_version_may_hold_more_and_other_json_is_refused() -> None:
+    """Fields of 1.1 that this version does not know are passed over; a JSON list is no report."""
+    text = drift.dumps([drift.report(plan_of(removal()))])
+    newer = text.replace('"1.0"', '"1.1"').replace('"kind"', '"shade": 1, "kind"')
+    assert drift.parse(newer) == drift.parse(text)
+    with pytest.raises(ValueError, match="format_version"):
+        drift.parse("[]")
+
+
+def test_metrics_say_zero_for_policies_in_sync_and_hold_nothing_of_the_process(tmp_path: Path) -> None:
+    """Each policy has a drift series even at 0, the oldest instant is there only while something drifts, and no process metric leaks in."""
+    path = tmp_path / "reconciler.prom"
+    in_sync = replace(drift.report(plan_of(Satisfied(purge().address))), cluster="quiet")
+    drift.write_metrics([full_report(), in_sync], path)
+    samples = {
+        (s.name, tuple(sorted(s.labels.items()))): s.value
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8"))
+        for s in family.samples
+    }
+    assert all(name.startswith("reconciler_") for name, _ in samples)
+    quiet = (("cluster", "quiet"),)
+    noisy = (("cluster", "prod-eu"),)
+    assert samples["reconciler_in_sync", quiet] == 1
+    assert samples["reconciler_complete", noisy] == 0
+    assert samples["reconciler_limits_refusing", noisy] == 1
+    assert samples["reconciler_observed_timestamp_seconds", noisy] == NOW_MS / 1000
+    assert samples["reconciler_drift_since_timestamp_seconds", noisy] == NOW_MS / 1000
+    assert ("reconciler_drift_since_timestamp_seconds", quiet) not in samples
+    policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("policy", "orders-gdpr"))
+    assert samples["reconciler_drift_subjects", policy] == 0
+    assert samples["reconciler_subjects", (policy[0], ("decision", "satisfied"), *policy[1:])] == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["reconciler.prom"]

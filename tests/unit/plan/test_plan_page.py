@@ -1,0 +1,44 @@
+"""docs/plan.md shows what the program makes, so that it cannot rot."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from reconciler.model.reasons import REASONS
+from reconciler.plan import document
+from reconciler.plan.document.header import FORMAT_VERSION
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
+CASES = sorted((ROOT / "tests" / "golden").glob("[0-9]*/plan.json"))
+
+
+def test_the_example_is_the_first_golden_case() -> None:
+    """To renew it: paste tests/golden/01-a-whole-house/plan.txt."""
+    assert f"```text\n{(CASES[0].parent / 'plan.txt').read_text(encoding='utf-8')}```" in PAGE
+
+
+def test_every_code_is_listed() -> None:
+    """In the table's words, and none that there is not."""
+    listed = dict(re.findall(r"^\| (B\d{3}) \| (.*) \|$", PAGE, re.MULTILINE))
+    assert listed == {code: reason.title for code, reason in REASONS.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.parent.name)
+def test_the_recipe_of_the_digest_is_right(case: Path) -> None:
+    """The page's own code, run on every golden plan."""
+    found = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert found
+    scope: dict[str, object] = {}
+    exec(found[1], scope)
+    written = json.loads(case.read_text(encoding="utf-8"))
+    assert scope["digest"](written) == written["plan_digest"]  # type: ignore[operator]
+
+
+def test_every_field_of_the_header_is_explained() -> None:
+    """A reader of the file finds each word on the page."""
+    for name in document.schema()["properties"]:
+        assert f"`{name}`" in PAGE or name in ("kind", "$schema"), name
+    assert f"`{FORMAT_VERSION}`" in PAGE

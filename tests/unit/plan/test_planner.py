@@ -1,0 +1,512 @@
+"""From policies to a plan: who is meant, protected, contested or too many, and what the plan says about itself."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.errors import UsageError, WrongCluster
+from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Decision, ManifestFile, PolicyNote, Satisfied, Skipped, Source
+from reconciler.model.snapshot import GroupState, Unread
+from reconciler.plan import planner
+from tests.strategies.facts import (
+    CLUSTER_ID,
+    DAY,
+    LOST,
+    NOW_MS,
+    cluster,
+    floor,
+    group,
+    leaders,
+    partition,
+    planned,
+    removal,
+    snapshot,
+    topic,
+)
+
+LAST = {"last": 60}
+
+
+def purgeable(number: int = 0, *, topic: str = "orders", **facts: Any) -> Any:
+    """A partition that `last: 60` purges up to 40."""
+    return partition(number, topic=topic, **({"at": {DAY: 100}} | facts))
+
+
+def brief(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
+    """Address and sort of each decision; the code of a blocked one."""
+    return [(str(d.address), d.code if isinstance(d, Blocked) else type(d).__name__) for d in decisions]
+
+
+# --- the plan itself
+
+
+def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
+    """Cluster, id, instant, expiry a day later, source, and the notes of its policies."""
+    source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00"),))
+    noted = floor(keep=LAST, name="noted")
+    owned = floor("other", keep=LAST, name="owned")
+    owned = owned.model_copy(update={"metadata": owned.metadata.model_copy(update={"owner": "team"})})
+    reasoned = leaders(name="reasoned")
+    reasoned = reasoned.model_copy(update={"metadata": reasoned.metadata.model_copy(update={"reason": "even load"})})
+    plan = planned([reasoned, owned, noted], snapshot(purgeable(), purgeable(topic="other")), source=source)
+    assert (plan.cluster, plan.cluster_id, plan.observed_at_ms) == ("prod-eu", CLUSTER_ID, NOW_MS)
+    assert plan.expires_at_ms == NOW_MS + DAY
+    assert plan.source is source
+    assert plan.targets == ()
+    assert plan.incomplete == ()
+    assert plan.notes == (
+        PolicyNote(policy=Address("LeaderPolicy", "reasoned"), owner=None, reason="even load"),
+        PolicyNote(policy=Address("RetentionFloor", "owned"), owner="team", reason=None),
+    )
+    assert [verdict.id for verdict in plan.limits] == [
+        "topics",
+        "recordsPercentPerTopic",
+        "recordsPercent",
+        "groups",
+        "groupsPercent",
+        "elections",
+        "uncleanElections",
+    ]
+    assert planned(noted, snapshot(purgeable()), expires_after_ms=5).expires_at_ms == NOW_MS + 5
+    assert planned(noted, snapshot(purgeable())).source == Source()
+
+
+def test_facts_of_another_cluster_are_refused() -> None:
+    """Both ids and the manifest are named."""
+    with pytest.raises(
+        WrongCluster, match=f"Cluster/prod-eu names cluster id {CLUSTER_ID}, the facts are of other.*cluster.yaml:1"
+    ):
+        planned(leaders(), snapshot(cluster_id="other"))
+
+
+def test_decisions_are_in_address_order_with_partitions_by_number() -> None:
+    facts = snapshot(*(purgeable(number) for number in range(11)), group("old-etl"))
+    addresses = [str(d.address) for d in planned([leaders(), removal(), floor(keep=LAST)], facts).decisions]
+    assert addresses[:1] == ["GroupRemoval/dead/old-etl"]
+    assert addresses[1:12] == [f"LeaderPolicy/all/orders[{number}]" for number in range(11)]
+    assert addresses[12:] == [f"RetentionFloor/gdpr/orders[{number}]" for number in range(11)]
+
+
+def test_no_policies_make_an_empty_plan() -> None:
+    assert planned([], snapshot(purgeable())).decisions == ()
+
+
+def test_needs_are_the_union_of_all_kinds() -> None:
+    needs = planner.needs([leaders(), removal(), floor(keep=LAST)], NOW_MS)
+    assert (len(needs.topics), len(needs.groups), needs.topic_records, needs.cluster_records) == (2, 1, True, True)
+    assert planner.needs([], NOW_MS) == planner.Needs()
+    assert not planner.needs([leaders(), removal()], NOW_MS).cluster_records
+
+
+# --- selection
+
+
+def test_patterns_of_a_floor_never_select_a_leading_underscore() -> None:
+    """System topics of Kafka, Connect and the schema registry look like ordinary ones."""
+    names = ("_schemas", "__remote_log_metadata", "orders")
+    facts = snapshot(*(purgeable(topic=name) for name in names))
+    assert brief(planned(floor("*", keep=LAST), facts).decisions) == [
+        ("RetentionFloor/gdpr/orders[0]", "DeleteRecords")
+    ]
+    assert brief(planned(floor("_schemas", keep=LAST), facts).decisions) == [
+        ("RetentionFloor/gdpr/_schemas[0]", "DeleteRecords")
+    ]
+
+
+def test_excepted_names_are_not_part_of_the_plan() -> None:
+    """Not even an exact name that the cluster does not know."""
+    facts = snapshot(purgeable(), purgeable(topic="audit"))
+    policy = floor("*", "gone", keep=LAST, exceptTopics=["audit", "g*"])
+    assert brief(planned(policy, facts).decisions) == [("RetentionFloor/gdpr/orders[0]", "DeleteRecords")]
+
+
+def test_a_pattern_that_matches_nothing_decides_nothing() -> None:
+    assert planned(floor("zzz-*", keep=LAST), snapshot(purgeable())).decisions == ()
+
+
+# --- expectAtMost
+
+
+def test_more_topics_than_expected_block_the_whole_policy() -> None:
+    """One Blocked at the policy's address, and nothing else of it; other policies go on."""
+    facts = snapshot(*(purgeable(topic=name) for name in ("clicks-a", "clicks-b", "clicks-c", "orders")))
+    policies = [floor("clicks-*", keep=LAST, name="clicks", expectAtMost=2), floor(keep=LAST)]
+    plan = planned(policies, facts)
+    assert brief(plan.decisions) == [
+        ("RetentionFloor/clicks", "B107"),
+        ("RetentionFloor/gdpr/orders[0]", "DeleteRecords"),
+    ]
+    (blocked, _) = plan.decisions
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason == "selects 3 topics, and expectAtMost is 2: nothing of this policy is done"
+    assert "expectAtMost to 3" in blocked.next_step
+    assert blocked.declared_at.path == "manifests/floors.yaml"
+    assert len(planned(floor("clicks-*", keep=LAST, expectAtMost=3), facts).actions) == 3
+
+
+def test_unknown_exact_names_do_not_count_towards_expect_at_most() -> None:
+    """It bounds what is matched."""
+    facts = snapshot(purgeable(topic="clicks-a"))
+    policy = floor("clicks-*", "gone", keep=LAST, expectAtMost=1)
+    assert brief(planned(policy, facts).decisions) == [
+        ("RetentionFloor/gdpr/clicks-a[0]", "DeleteRecords"),
+        ("RetentionFloor/gdpr/gone", "B101"),
+    ]
+
+
+def test_more_groups_than_expected_block_the_whole_policy() -> None:
+    facts = snapshot(group("old-1"), group("old-2"))
+    (decision,) = planned(removal("old-*", expectAtMost=1), facts).decisions
+    assert isinstance(decision, Blocked)
+    assert decision.reason == "selects 2 groups, and expectAtMost is 1: nothing of this policy is done"
+    assert len(planned(removal("old-*", expectAtMost=2), facts).actions) == 2
+
+
+# --- protections
+
+
+def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
+    facts = snapshot(purgeable(topic="payments.in"))
+    protected = cluster(protect={"topics": ["payments.*"]})
+    (by_name,) = planned(floor("payments.in", keep=LAST), facts, cluster=protected).decisions
+    assert isinstance(by_name, Blocked)
+    assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", "payments.in"), "B106")
+    assert by_name.reason == "topic payments.in is protected by Cluster/prod-eu (manifests/cluster.yaml:1): payments.*"
+    (by_pattern,) = planned(floor("pay*", keep=LAST), facts, cluster=protected).decisions
+    assert isinstance(by_pattern, Skipped)
+
+
+def test_a_protected_group_is_blocked_by_name_and_skipped_by_pattern() -> None:
+    facts = snapshot(group("billing"))
+    protected = cluster(protect={"groups": ["bill*"]})
+    assert brief(planned(removal("billing"), facts, cluster=protected).decisions) == [
+        ("GroupRemoval/dead/billing", "B106")
+    ]
+    assert brief(planned(removal("b*"), facts, cluster=protected).decisions) == [
+        ("GroupRemoval/dead/billing", "Skipped")
+    ]
+
+
+def test_protections_are_of_their_own_sort() -> None:
+    """A protected group's name protects no topic, and the other way round."""
+    facts = snapshot(purgeable(), group("old-etl"))
+    protected = cluster(protect={"groups": ["orders"], "topics": ["old-etl"]})
+    assert len(planned([floor(keep=LAST), removal()], facts, cluster=protected).actions) == 2
+
+
+def test_the_journal_topic_loses_nothing() -> None:
+    """Its records are the audit trail and the clock of `every`."""
+    facts = snapshot(purgeable(topic="_reconciler.journal"))
+    journal = cluster(journal={"topic": "_reconciler.journal"})
+    assert brief(planned(floor("_reconciler.journal", keep=LAST), facts, cluster=journal).decisions) == [
+        ("RetentionFloor/gdpr/_reconciler.journal", "B201")
+    ]
+
+
+def test_a_protected_topic_may_get_its_preferred_leader_but_no_unclean_one() -> None:
+    """Moving a leader loses nothing, electing one that is out of sync loses records."""
+    protected = cluster(protect={"topics": ["orders"]})
+    assert isinstance(planned(leaders(), snapshot(partition(leader=2)), cluster=protected).decisions[0], ElectLeader)
+    unclean = leaders(partitions={"orders": [0]}, election="unclean")
+    facts = snapshot(partition(leader=None, in_sync=()))
+    assert brief(planned(unclean, facts, cluster=protected).decisions) == [("LeaderPolicy/all/orders", "B106")]
+
+
+# --- two claims
+
+
+def test_two_floors_on_one_topic_block_each_other_citing_both_places() -> None:
+    """Once for the topic, not once per partition."""
+    facts = snapshot(purgeable(0), purgeable(1), purgeable(0, topic="other"))
+    plan = planned([floor("ord*", keep=LAST, name="b", line=7), floor("*", keep=LAST, name="a", line=3)], facts)
+    assert brief(plan.decisions) == [
+        ("RetentionFloor/a/orders", "B105"),
+        ("RetentionFloor/a/other[0]", "DeleteRecords"),
+        ("RetentionFloor/b/orders", "B105"),
+    ]
+    blocked = plan.decisions[0]
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason == (
+        "RetentionFloor/a (manifests/floors.yaml:3) and RetentionFloor/b (manifests/floors.yaml:7) both claim topic orders"
+    )
+    assert blocked.next_step == "leave it to one of them: name it under exceptTopics of the others"
+    assert blocked.declared_at.line == 3
+
+
+def test_floors_on_different_partitions_do_not_meet() -> None:
+    facts = snapshot(purgeable(0), purgeable(1))
+    policies = [floor(keep=LAST, name="a", partitions=[0]), floor(keep=LAST, name="b", partitions=[1])]
+    assert [str(action.address) for action in planned(policies, facts).actions] == [
+        "RetentionFloor/a/orders[0]",
+        "RetentionFloor/b/orders[1]",
+    ]
+
+
+def test_floors_that_share_some_partitions_are_blocked_on_those() -> None:
+    """The rest of each goes on; of the narrower one nothing is left."""
+    facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
+    policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
+    assert brief(planned(policies, facts).decisions) == [
+        ("RetentionFloor/a/orders[0]", "DeleteRecords"),
+        ("RetentionFloor/a/orders[1]", "B105"),
+        ("RetentionFloor/b/orders[1]", "B105"),
+        ("RetentionFloor/b/orders[2]", "DeleteRecords"),
+    ]
+    wider = [floor(keep=LAST, name="a"), floor(keep={"fromOffset": {"1": 30}}, name="b")]
+    assert brief(planned(wider, facts).decisions) == [
+        ("RetentionFloor/a/orders[0]", "DeleteRecords"),
+        ("RetentionFloor/a/orders[1]", "B105"),
+        ("RetentionFloor/a/orders[2]", "DeleteRecords"),
+        ("RetentionFloor/b/orders", "B105"),
+    ]
+
+
+def test_a_floor_of_which_every_partition_is_claimed_by_others_is_blocked_as_a_whole() -> None:
+    """By one other or by several together."""
+    facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
+    narrow = [floor(keep=LAST, name="a", partitions=[1]), floor(keep=LAST, name="b", partitions=[1, 2])]
+    assert brief(planned(narrow, facts).decisions) == [
+        ("RetentionFloor/a/orders", "B105"),
+        ("RetentionFloor/b/orders[1]", "B105"),
+        ("RetentionFloor/b/orders[2]", "DeleteRecords"),
+    ]
+    several = [
+        floor(keep=LAST, name=name, partitions=numbers) for name, numbers in (("a", [0, 1]), ("b", [0]), ("c", [1, 2]))
+    ]
+    assert brief(planned(several, facts).decisions) == [
+        ("RetentionFloor/a/orders", "B105"),
+        ("RetentionFloor/b/orders", "B105"),
+        ("RetentionFloor/c/orders[1]", "B105"),
+        ("RetentionFloor/c/orders[2]", "DeleteRecords"),
+    ]
+    cited = planned(several, facts).decisions[1]
+    assert isinstance(cited, Blocked)
+    assert "RetentionFloor/c" not in cited.reason
+
+
+def test_three_claims_are_all_blocked_and_many_are_counted() -> None:
+    facts = snapshot(group("old-etl"))
+    policies = [removal("old-*", name=name) for name in "abcde"]
+    plan = planned(policies, facts)
+    assert [code for _, code in brief(plan.decisions)] == ["B105"] * 5
+    blocked = plan.decisions[2]
+    assert isinstance(blocked, Blocked)
+    cited = ", ".join(f"GroupRemoval/{name} (manifests/groups.yaml:4)" for name in "abd")
+    assert (
+        blocked.reason == f'GroupRemoval/c (manifests/groups.yaml:4) and {cited} and others all claim group "old-etl"'
+    )
+    assert "exceptGroups" in blocked.next_step
+    four = planned(policies[:4], facts).decisions[0]
+    assert isinstance(four, Blocked)
+    assert "others all" not in four.reason
+
+
+def test_policies_of_different_kinds_do_not_meet() -> None:
+    facts = snapshot(purgeable(leader=2))
+    assert len(planned([floor(keep=LAST), leaders()], facts).actions) == 2
+
+
+def test_what_does_not_qualify_stays_skipped_although_two_patterns_meet_it() -> None:
+    """A live group that nobody would remove is no quarrel, and no drift."""
+    facts = snapshot(group("old-etl", state=GroupState.STABLE))
+    policies = [removal("old-*", name="a"), removal("*-etl", name="b")]
+    assert [code for _, code in brief(planned(policies, facts).decisions)] == ["Skipped", "Skipped"]
+
+
+def test_one_of_two_that_would_act_is_still_blocked() -> None:
+    """The other wants more evidence first, and nobody has said which of them is right."""
+    facts = snapshot(group("old-etl", idle=6 * DAY))
+    policies = [removal("old-*", name="a", idleFor="3d"), removal("*-etl", name="b", idleFor="30d")]
+    assert [code for _, code in brief(planned(policies, facts).decisions)] == ["B105", "Skipped"]
+
+
+def test_a_contested_topic_with_facts_missing_is_blocked_once() -> None:
+    """Unknown partitions, or an unknown topic: one Blocked for the topic in either case."""
+    facts = snapshot(topic("orders", LOST))
+    policies = [floor(keep=LAST, name="a"), floor("ord*", keep=LAST, name="b")]
+    assert brief(planned(policies, facts).decisions) == [
+        ("RetentionFloor/a/orders", "B105"),
+        ("RetentionFloor/b/orders", "B105"),
+    ]
+
+
+def test_a_topic_level_objection_stands_where_only_some_partitions_are_contested() -> None:
+    facts = snapshot(topic("orders", LOST))
+    policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
+    assert brief(planned(policies, facts).decisions) == [
+        ("RetentionFloor/a/orders", "B103"),
+        ("RetentionFloor/b/orders", "B103"),
+    ]
+
+
+def test_a_policy_over_its_expectation_still_claims() -> None:
+    """It may be right as soon as somebody raises the number."""
+    facts = snapshot(purgeable(), purgeable(topic="other"))
+    policies = [floor("*", keep=LAST, name="a", expectAtMost=1), floor(keep=LAST, name="b")]
+    assert brief(planned(policies, facts).decisions) == [
+        ("RetentionFloor/a", "B107"),
+        ("RetentionFloor/b/orders", "B105"),
+    ]
+
+
+def test_a_policy_level_objection_is_no_quarrel() -> None:
+    """`since` in the future blocks the policy once, contested topics or not."""
+    policies = [floor(keep={"since": "2030-01-01T00:00:00Z"}, name="a"), floor(keep=LAST, name="b")]
+    assert brief(planned(policies, snapshot(purgeable())).decisions) == [
+        ("RetentionFloor/a", "B210"),
+        ("RetentionFloor/b/orders", "B105"),
+    ]
+
+
+# --- scope
+
+
+def test_modes_narrow_the_plan_but_all_policies_claim() -> None:
+    """A converge run must not act where a reviewed policy claims the same subject."""
+    facts = snapshot(purgeable(), purgeable(topic="other"))
+    policies = [floor("*", keep=LAST, name="a", envelope={"mode": "continuous"}), floor(keep=LAST, name="b")]
+    plan = planned(policies, facts, modes={Mode.CONTINUOUS})
+    assert brief(plan.decisions) == [
+        ("RetentionFloor/a/orders", "B105"),
+        ("RetentionFloor/a/other[0]", "DeleteRecords"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (
+            "RetentionFloor/gdpr",
+            ["RetentionFloor/gdpr/orders[0]", "RetentionFloor/gdpr/orders[1]", "RetentionFloor/gdpr/other[0]"],
+        ),
+        ("RetentionFloor/gdpr/orders", ["RetentionFloor/gdpr/orders[0]", "RetentionFloor/gdpr/orders[1]"]),
+        ("RetentionFloor/gdpr/orders[1]", ["RetentionFloor/gdpr/orders[1]"]),
+        ("GroupRemoval/dead/old-etl", ["GroupRemoval/dead/old-etl"]),
+    ],
+)
+def test_targets_narrow_the_plan(target: str, expected: list[str]) -> None:
+    """A policy, a topic, a partition or a group."""
+    facts = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group("old-etl"))
+    plan = planned([floor("*", keep=LAST), removal()], facts, targets=[target])
+    assert [str(d.address) for d in plan.decisions] == expected
+    assert plan.targets == (target,)
+
+
+def test_several_targets_add_up_and_are_listed_once_in_order() -> None:
+    facts = snapshot(purgeable(0), purgeable(1), group("old-etl"))
+    targets = ["RetentionFloor/gdpr/orders[1]", "GroupRemoval/dead", "GroupRemoval/dead"]
+    plan = planned([floor(keep=LAST), removal()], facts, targets=targets)
+    assert [type(d) for d in plan.decisions] == [DeleteGroup, DeleteRecords]
+    assert plan.targets == ("GroupRemoval/dead", "RetentionFloor/gdpr/orders[1]")
+
+
+def test_what_blocks_the_policy_of_a_target_is_part_of_the_plan() -> None:
+    facts = snapshot(purgeable(), purgeable(topic="other"))
+    policy = floor("*", keep=LAST, expectAtMost=1)
+    for target in ("RetentionFloor/gdpr", "RetentionFloor/gdpr/orders", "RetentionFloor/gdpr/orders[0]"):
+        assert brief(planned(policy, facts, targets=[target]).decisions) == [("RetentionFloor/gdpr", "B107")], target
+
+
+def test_a_target_in_a_blocked_topic_is_answered_by_the_topic() -> None:
+    facts = snapshot(topic("orders", LOST))
+    plan = planned(floor(keep=LAST), facts, targets=["RetentionFloor/gdpr/orders[0]"])
+    assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders", "B103")]
+
+
+@pytest.mark.parametrize("target", ["RetentionFloor/gdrp", "RetentionFloor/gdrp/orders[0]"])
+def test_a_target_that_nothing_is_decided_about_is_wrong_usage(target: str) -> None:
+    """A slip of the pen must not read as in sync."""
+    with pytest.raises(UsageError, match="nothing is decided about it; did you mean RetentionFloor/gdpr"):
+        planned(floor(keep=LAST), snapshot(purgeable()), targets=[target])
+
+
+def test_a_target_of_nothing_alike_has_no_hint() -> None:
+    with pytest.raises(UsageError, match=r"--target RetentionFloor/gdpr/orders\[1\]: nothing is decided about it$"):
+        planned(floor(keep=LAST), snapshot(purgeable()), targets=["RetentionFloor/gdpr/orders[1]"])
+
+
+def test_a_target_that_is_no_address_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="--target: not an address: 'orders'"):
+        planned(floor(keep=LAST), snapshot(purgeable()), targets=["orders"])
+
+
+# --- what could not be read
+
+
+def test_incompleteness_is_said_in_sentences() -> None:
+    """Each list that this plan rests on, and how much was left undecided for it."""
+    changes = {key: Unread(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
+    facts = snapshot(
+        purgeable(0, log_start=LOST), purgeable(1, stable_end=LOST), group("old-etl", idle=LOST), **changes
+    )
+    assert planned([floor(keep=LAST), removal()], facts).incomplete == (
+        "The list of topics is incomplete: topics_incomplete lost.",
+        "The list of groups is incomplete: groups_incomplete lost.",
+        "Not every group's position is known: readers_incomplete lost.",
+        (
+            '1 subject of GroupRemoval/dead could not be read, the first because when group "old-etl" was last active could not be '
+            "read: broker 2 did not answer."
+        ),
+        (
+            "2 subjects of RetentionFloor/gdpr could not be read, the first because the log start of orders[0] could not be read: "
+            "broker 2 did not answer."
+        ),
+    )
+
+
+def test_a_plan_is_not_incomplete_for_what_it_does_not_rest_on() -> None:
+    """A plan of leaders needs no groups, one of groups no topics and no readers."""
+    changes = dict.fromkeys(("topics_incomplete", "groups_incomplete", "readers_incomplete"), LOST)
+    assert planned(leaders(), snapshot(partition(), **changes)).incomplete == (
+        "The list of topics is incomplete: broker 2 did not answer.",
+    )
+    assert planned(removal(), snapshot(group("old-etl"), **changes)).incomplete == (
+        "The list of groups is incomplete: broker 2 did not answer.",
+    )
+
+
+def test_blocked_for_other_reasons_is_not_incomplete() -> None:
+    plan = planned(floor(keep=LAST), snapshot(purgeable(leader=None)))
+    assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders[0]", "B203")]
+    assert plan.incomplete == ()
+
+
+def test_satisfied_is_a_decision_too() -> None:
+    assert [type(d) for d in planned(floor(keep={"last": 100}), snapshot(purgeable())).decisions] == [Satisfied]
+
+
+# --- purity
+
+
+SCRIPT = """
+from tests.strategies.facts import *
+from reconciler.plan import document
+facts = snapshot(*(partition(n, topic=t, at={DAY: 100}, readers=(reader("b", 3), reader("a", 2)), leader=2) for n in range(3) for t in ("x", "y", "z")),
+                 *(group(g) for g in ("a", "b", "c")))
+policies = [floor("x", "y*", keep={"last": 60}, consumers="ignore"), floor("z*", "y*", keep={"last": 50}, name="second"), leaders(), removal("a", "b*")]
+plan = planned(policies, facts)
+print(document.digest(plan), plan)
+"""
+
+
+def test_neither_hash_seed_nor_time_zone_changes_a_plan() -> None:
+    """Set and dict order come from the hash seed; the plan must not."""
+    root = Path(__file__).parents[3]
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            cwd=root,
+            env={"PYTHONHASHSEED": seed, "TZ": zone, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed, zone in (("0", "UTC"), ("1", "Pacific/Apia"), ("42", "America/Lima"))
+    }
+    assert len(outputs) == 1
+    assert "DeleteRecords" in outputs.pop()

@@ -1,0 +1,285 @@
+"""A plan bounded by a reviewed one, and what differs between two plans."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reconciler.model.action import AcceptedReader, Action, Consumers, DeleteRecords, Guard, Mode
+from reconciler.model.names import Address, Place
+from reconciler.model.plan import Blocked, Decision
+from reconciler.model.snapshot import GroupType
+from reconciler.plan.within import Change, Entry, compare, merged, within
+from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
+from tests.strategies.facts import OTHER_ID
+
+
+def bounded(action: Action, *reviewed: Decision, **changes: Any) -> Decision:
+    """What becomes of one planned action within a reviewed plan of these decisions."""
+    (decision,) = within(plan(action), plan(*reviewed, **changes)).decisions
+    return decision
+
+
+def beyond(action: Action, *reviewed: Decision, **changes: Any) -> str:
+    """Why an action is beyond review."""
+    decision = bounded(action, *reviewed, **changes)
+    assert isinstance(decision, Blocked)
+    assert (decision.address, decision.declared_at) == (action.address, action.declared_at)
+    assert (decision.code, decision.unread) == ("B108", False)
+    return decision.reason.removeprefix("beyond review: ")
+
+
+def ignoring(*accepted: tuple[str, int], **changes: Any) -> DeleteRecords:
+    guard = Guard(consumers=Consumers.IGNORE, accepted=tuple(AcceptedReader(*reader) for reader in accepted))
+    return purge(**({"guard": guard} | changes))
+
+
+@pytest.mark.parametrize("action", [purge(), removal(), election(), election(unclean=True)])
+def test_what_was_reviewed_just_so_goes_on_unchanged(action: Action) -> None:
+    assert bounded(action, action) is not None
+    assert bounded(action, action) == action
+
+
+@pytest.mark.parametrize("action", [purge(), removal(), election()])
+def test_what_was_not_reviewed_is_beyond_review(action: Action) -> None:
+    """Absent from the reviewed plan, or there but no action."""
+    assert beyond(action).startswith("new: the reviewed plan ")
+    assert beyond(action, satisfied(str(action.address))).startswith("new: ")
+    assert beyond(action, waiting(str(action.address))).startswith("new: ")
+    assert beyond(action, blocked(str(action.address))).startswith("new: ")
+
+
+@pytest.mark.parametrize("action", [purge(), removal(), election()])
+def test_a_reviewed_plan_of_another_cluster_bounds_to_nothing(action: Action) -> None:
+    assert beyond(action, action, cluster_id="other").startswith("new: ")
+
+
+def test_decisions_that_are_no_actions_stay() -> None:
+    """Doing nothing needs no review."""
+    others = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
+    assert within(plan(*others), plan()) == plan(*others)
+
+
+def test_everything_else_of_the_plan_stays() -> None:
+    """Instant, expiry, source: it is still this plan, not the reviewed one."""
+    made = plan(purge(), expires_at_ms=5, incomplete=("x",))
+    assert within(made, plan(purge(), expires_at_ms=1, observed_at_ms=0)) == made
+
+
+def test_a_floor_that_moved_up_since_is_lowered_to_what_was_reviewed() -> None:
+    """And says so."""
+    decision = bounded(purge(before_offset=99_000), purge(before_offset=98_213))
+    assert isinstance(decision, DeleteRecords)
+    assert decision.before_offset == 98_213
+    assert decision.reason == "newerThan 7d resolves to offset 98213; reviewed up to 98213 only"
+    assert decision.seen == purge().seen
+
+
+def test_a_floor_that_moved_down_stays_as_planned() -> None:
+    decision = bounded(purge(before_offset=98_000), purge(before_offset=98_213))
+    assert decision == purge(before_offset=98_000)
+
+
+@pytest.mark.parametrize("log_start", [98_213, 98_500])
+def test_what_lies_beyond_a_reviewed_floor_that_is_reached_is_beyond_review(log_start: int) -> None:
+    """Retention got there first; the rest was not reviewed."""
+    action = purge(before_offset=99_000, log_start=log_start)
+    assert beyond(action, purge()) == "larger: reviewed up to 98213, which is gone; 99000 was not reviewed"
+    assert isinstance(bounded(purge(before_offset=99_000, log_start=98_212), purge()), DeleteRecords)
+
+
+def test_a_log_that_starts_lower_than_reviewed_is_beyond_review() -> None:
+    """More would go than was reviewed."""
+    assert beyond(purge(log_start=999), purge()) == "larger: the log starts at 999, it was 1000 in the reviewed plan"
+    assert bounded(purge(log_start=1001), purge()) == purge(log_start=1001)
+
+
+def test_a_topic_made_again_is_beyond_review() -> None:
+    again = purge()
+    again = replace(again, seen=replace(again.seen, topic_id=OTHER_ID))
+    assert f"the topic is {OTHER_ID} by now" in beyond(again, purge())
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        Guard(consumers=Consumers.IGNORE),
+        Guard(consumers=Consumers.BLOCK, named=("billing",)),
+        Guard(consumers=Consumers.BLOCK, except_groups=("*",)),
+        Guard(consumers=Consumers.BLOCK, every_ms=1),
+    ],
+)
+def test_another_guard_is_beyond_review(guard: Guard) -> None:
+    """A manifest that changed after the review is for the next review."""
+    assert beyond(purge(guard=guard), purge()) == "the guard for its readers is not the one that was reviewed"
+
+
+def test_a_reader_that_nobody_reviewed_is_beyond_review() -> None:
+    """Who skips records, and from where, is part of what was reviewed."""
+    reviewed = ignoring(("late", 52_000))
+    assert bounded(ignoring(("late", 52_000)), reviewed) == ignoring(("late", 52_000))
+    assert bounded(ignoring(("late", 60_000)), reviewed) == ignoring(("late", 60_000))
+    assert bounded(ignoring(), reviewed) == ignoring()
+    assert (
+        beyond(ignoring(("late", 51_999)), reviewed)
+        == 'larger: nobody reviewed that group "late" skips records from 51999'
+    )
+    assert beyond(ignoring(("late", 52_000), ("new", 98_000)), reviewed).endswith(
+        'group "new" skips records from 98000'
+    )
+
+
+def test_a_reader_above_the_lowered_floor_skips_nothing() -> None:
+    """It is dropped from what the action accepts; one exactly at the floor is, too."""
+    action = ignoring(("fast", 98_300), ("same", 98_213), ("late", 98_212), before_offset=99_000)
+    decision = bounded(action, ignoring(("late", 98_000)))
+    assert isinstance(decision, DeleteRecords)
+    assert decision.guard.accepted == (AcceptedReader("late", 98_212),)
+
+
+def test_a_group_that_moved_is_beyond_review() -> None:
+    moved = replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32))
+    assert beyond(moved, removal()) == "the group has other commits than the reviewed plan saw"
+    other = replace(removal(), seen=replace(removal().seen, type=GroupType.CONSUMER))
+    assert beyond(other, removal()) == "the group has other commits than the reviewed plan saw"
+
+
+def test_a_group_that_only_grew_older_goes_on() -> None:
+    older = replace(removal(), seen=replace(removal().seen, last_activity_ms=1))
+    assert bounded(older, removal()) == older
+
+
+def test_other_replicas_or_another_election_are_beyond_review() -> None:
+    moved = replace(election(), seen=replace(election().seen, replicas=(1, 3, 2)))
+    assert beyond(moved, election()) == "the replicas are not those of the reviewed plan"
+    again = replace(election(), seen=replace(election().seen, topic_id=OTHER_ID))
+    assert beyond(again, election()) == "the replicas are not those of the reviewed plan"
+    assert beyond(election(unclean=True), election()) == "the reviewed election is preferred, this one is unclean"
+    assert "election" in beyond(replace(election(), leader_wanted=2), election())
+
+
+def test_leaders_and_ranks_may_have_changed() -> None:
+    """Who leads just now is not what was reviewed."""
+    moved = replace(election(), seen=replace(election().seen, leader=3, in_sync=(1, 3)))
+    assert bounded(moved, election()) == moved
+
+
+@pytest.mark.parametrize(
+    ("action", "disguised"),
+    [
+        (purge(), replace(removal(), address=purge().address)),
+        (purge(), replace(purge(partition=4), address=purge().address)),
+        (removal(), replace(purge(), address=removal().address)),
+        (removal(), replace(removal("other"), address=removal().address)),
+        (election(), replace(purge(), address=election().address)),
+        (election(), replace(election("other"), address=election().address)),
+    ],
+)
+def test_a_tampered_address_bounds_to_nothing(action: Action, disguised: Action) -> None:
+    """The reviewed plan came from a branch: what stands under an address must also be about that subject."""
+    assert beyond(action, disguised).startswith("new: ")
+
+
+# --- compare
+
+
+def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[str, Change]]:
+    return [(str(entry.address), entry.change) for entry in compare(plan(*old), plan(*new)).entries]
+
+
+def test_equal_plans_have_no_differences() -> None:
+    """Facts that only tell the time of day are none."""
+    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=Place("moved.yaml", 1, 1))
+    later = replace(later, seen=replace(later.seen, log_start=2000, high_watermark=300_000, leader=2, in_sync=(2,)))
+    assert entries((purge(), removal(), election()), (later, removal(), election())) == []
+    assert compare(plan(), plan()).entries == ()
+
+
+def test_each_sort_of_difference() -> None:
+    """In address order; what is no action does not count."""
+    old = (purge("a"), purge("b"), purge("c"), purge("d"), removal("gone"), blocked())
+    other = replace(purge("c"), guard=Guard(consumers=Consumers.IGNORE), before_offset=99_000)
+    new = (
+        purge("a", before_offset=98_214),
+        purge("b", before_offset=98_212),
+        other,
+        purge("d"),
+        election("new"),
+        satisfied("RetentionFloor/x/y[1]"),
+    )
+    assert entries(old, new) == [
+        ("GroupRemoval/dead-etl/gone", Change.GONE),
+        ("LeaderPolicy/all/new[0]", Change.NEW),
+        ("RetentionFloor/a-gdpr/a[3]", Change.LARGER),
+        ("RetentionFloor/b-gdpr/b[3]", Change.SMALLER),
+        ("RetentionFloor/c-gdpr/c[3]", Change.CHANGED),
+    ]
+
+
+def test_a_comparison_holds_both_plans_and_both_actions() -> None:
+    old, new = plan(purge()), plan(purge(before_offset=99_000))
+    found = compare(old, new)
+    assert (found.old, found.new) == (old, new)
+    assert found.entries == (Entry(purge().address, Change.LARGER, purge(), purge(before_offset=99_000)),)
+    gone = compare(plan(purge()), plan()).entries[0]
+    assert (gone.old, gone.new, gone.details) == (purge(), None, ())
+    appeared = compare(plan(), plan(purge())).entries[0]
+    assert (appeared.old, appeared.new, appeared.details) == (None, purge(), ())
+
+
+def test_details_tell_what_changed_inside() -> None:
+    """One line per value, readers by name."""
+    old = ignoring(("late", 52_000), ("z", 5))
+    guard = Guard(
+        consumers=Consumers.IGNORE,
+        named=("billing", "b"),
+        accepted=(AcceptedReader("aaa", 1), AcceptedReader("late", 53_000)),
+        every_ms=30_000,
+    )
+    new = purge(before_offset=99_000, guard=guard)
+    new = replace(new, seen=replace(new.seen, topic_id=OTHER_ID))
+    (entry,) = compare(plan(old), plan(new)).entries
+    assert entry.change is Change.CHANGED
+    assert entry.details == (
+        "equal.guard.accepted.aaa: none → 1",
+        "equal.guard.accepted.late: 52000 → 53000",
+        "equal.guard.accepted.z: 5 → none",
+        "equal.guard.every_ms: none → 30000",
+        "equal.guard.named.0: none → billing",
+        "equal.guard.named.1: none → b",
+        f"equal.topic_id: {old.seen.topic_id} → {OTHER_ID}",
+        "request.before_offset: 98213 → 99000",
+    )
+
+
+def test_details_of_removals_and_elections() -> None:
+    moved = replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32))
+    (entry,) = compare(plan(removal()), plan(moved)).entries
+    assert entry.details == (f"equal.fingerprint: {'ab' * 32} → {'cd' * 32}",)
+    (other,) = compare(
+        plan(election()), plan(replace(election(), seen=replace(election().seen, replicas=(1, 3, 2))))
+    ).entries
+    assert other.details == ("equal.replicas.1: 2 → 3", "equal.replicas.2: 3 → 2")
+
+
+def test_another_operation_at_one_address_is_a_change() -> None:
+    """Only an edited file can hold it, and it still compares."""
+    disguised = replace(removal(), address=purge().address)
+    (entry,) = merged([purge()], [disguised])
+    assert entry.change is Change.CHANGED
+    assert "operation: delete_records → delete_group" in entry.details
+
+
+def test_plans_are_merged_as_they_stream() -> None:
+    """One pass over both, so a million actions never stand in memory twice."""
+    taken: list[str] = []
+
+    def streaming(side: str) -> Any:
+        for number in range(100):
+            taken.append(side)
+            yield purge(partition=number, before_offset=98_213 if side == "old" else 98_214)
+
+    differences = merged(streaming("old"), streaming("new"))
+    assert next(differences).address == Address("RetentionFloor", "orders-gdpr", "orders", 0)
+    assert len(taken) <= 4
+    assert len(list(differences)) == 99

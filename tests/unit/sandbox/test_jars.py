@@ -1,0 +1,79 @@
+"""The lists of jars, and what is accepted as a whole cache. No network: downloads are in tests/kafka."""
+
+import hashlib
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import SandboxError
+from reconciler.sandbox.jars import (
+    DEFAULT_VERSION,
+    LISTS,
+    Jar,
+    mismatch,
+    parse_list,
+    read_list,
+    render_module,
+    render_settings,
+    versions,
+)
+
+
+def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
+    """Without a log4j2 implementation brokers run, and say nothing."""
+    names = {jar.name for jar in read_list(DEFAULT_VERSION)}
+    assert {"kafka_2.13", "kafka-tools", "log4j-core", "log4j-slf4j2-impl"} <= names
+
+
+@pytest.mark.parametrize("version", versions())
+def test_lists_hold_coordinates_and_hashes_and_no_address(version: str) -> None:
+    """Where jars come from is the user's and Ivy's business."""
+    text = (LISTS / f"jars-{version}.sha256").read_text()
+    assert "://" not in text
+    jars = parse_list(text)
+    assert all(len(jar.sha256) == 64 for jar in jars)
+    assert len({jar.file_name for jar in jars}) == len(jars)
+
+
+def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
+    """Fetching something unlisted would mean running something unchecked."""
+    with pytest.raises(SandboxError, match=f"Kafka 0.7; there is one for .*{DEFAULT_VERSION}"):
+        read_list("0.7")
+
+
+def test_a_whole_cache_is_accepted_and_every_kind_of_damage_is_named(tmp_path: Path) -> None:
+    """A tampered, missing or foreign jar is named, so that a reader knows what to look at."""
+    jars = [Jar("org.a", "one", "1", digest(b"1")), Jar("org.a", "two", "2", digest(b"2"))]
+    (tmp_path / "one-1.jar").write_bytes(b"1")
+    assert mismatch(tmp_path, jars) == "two-2.jar is missing"
+    (tmp_path / "two-2.jar").write_bytes(b"2")
+    assert mismatch(tmp_path, jars) is None
+    (tmp_path / "two-2.jar").write_bytes(b"tampered")
+    assert str(mismatch(tmp_path, jars)).startswith("two-2.jar does not have the sha256")
+    (tmp_path / "two-2.jar").write_bytes(b"2")
+    (tmp_path / "extra-1.jar").write_bytes(b"")
+    assert mismatch(tmp_path, jars) == "extra-1.jar is not on the committed list"
+
+
+def test_ivy_is_told_exactly_the_list() -> None:
+    """No transitive resolution: a dependency that appears upstream must not come along."""
+    asked = ET.fromstring(render_module(read_list(DEFAULT_VERSION))).findall("dependencies/dependency")
+    assert {(d.get("org"), d.get("name"), d.get("rev")) for d in asked} == {
+        (jar.organisation, jar.name, jar.revision) for jar in read_list(DEFAULT_VERSION)
+    }
+    assert {d.get("transitive") for d in asked} == {"false"}
+
+
+def test_ivy_settings_survive_odd_folders_and_name_no_address() -> None:
+    """A home folder may hold a quote or an ampersand."""
+    folder = Path('/home/o\'b & "c"')
+    settings = render_settings(folder)
+    assert "://" not in settings
+    caches = ET.fromstring(settings).find("caches")
+    assert caches is not None
+    assert caches.get("defaultCacheDir") == str(folder)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
