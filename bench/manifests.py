@@ -1,6 +1,6 @@
 """How long `load` takes for 1,000 files with 10,000 manifests, against the YAML reader alone. Prints one line; target: 30 s on two cores.
 
-    python bench/manifests.py [FILES [MANIFESTS_PER_FILE]]
+python bench/manifests.py [FILES [MANIFESTS_PER_FILE]]
 """
 
 import sys

@@ -161,7 +161,9 @@ class _Life:
     types: dict[bool, set[GroupType]] = field(default_factory=lambda: {True: set(), False: set()})
 
     def touch(self, entry: _Entry) -> None:
-        self.newest_ms = max(self.newest_ms, entry.newest_ms, int.from_bytes(entry.commit_ms) if entry.commit_ms else -1)
+        self.newest_ms = max(
+            self.newest_ms, entry.newest_ms, int.from_bytes(entry.commit_ms) if entry.commit_ms else -1
+        )
         self.offset = max(self.offset, entry.offset)
 
     def add(self, entry: _Entry) -> None:

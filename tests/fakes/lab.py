@@ -108,6 +108,7 @@ class Lab:
         topic = self.cluster.topics[at.topic]
         now = self.cluster.partition(at)
         lost: Unread | None = SILENT if now.leader in self.cluster.silent or now.leader is None else None
+
         def told(fact: int | None) -> int | Unread | None:
             return fact if lost is None else lost
 
