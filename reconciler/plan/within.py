@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from deepdiff import DeepDiff
-from deepdiff.helper import NotPresent
-
 from reconciler.kinds.objection import Objection, shown
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.model.names import Address
@@ -168,12 +165,19 @@ def _change(old: Action, new: Action) -> Change | None:
 
 
 def _differences(old: Action, new: Action) -> Iterator[str]:
+    # deepdiff brings numpy and pandas along: half a second of CPU that every command would pay at its start
+    from deepdiff import DeepDiff
+    from deepdiff.helper import NotPresent
+
+    def shown_value(value: object) -> str:
+        return "none" if value is None or isinstance(value, NotPresent) else str(value)
+
     found = DeepDiff(_by_group(bound(old)), _by_group(bound(new)), view="tree")
     changes = {
         tuple(map(str, change.path(output_format="list"))): change for level in found.values() for change in level
     }
     for path, change in sorted(changes.items()):
-        yield f"{'.'.join(path)}: {_value(change.t1)} → {_value(change.t2)}"
+        yield f"{'.'.join(path)}: {shown_value(change.t1)} → {shown_value(change.t2)}"
 
 
 def _by_group(values: dict[str, Any]) -> dict[str, Any]:
@@ -183,11 +187,3 @@ def _by_group(values: dict[str, Any]) -> dict[str, Any]:
         return values
     accepted = {reader["group"]: reader["committed"] for reader in equal["guard"]["accepted"]}
     return {**values, "equal": {**equal, "guard": {**equal["guard"], "accepted": accepted}}}
-
-
-def _value(value: object) -> str:
-    match value:
-        case None | NotPresent():
-            return "none"
-        case _:
-            return str(value)

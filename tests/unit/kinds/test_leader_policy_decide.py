@@ -118,6 +118,13 @@ def test_below_the_tolerance_all_is_satisfied_and_at_it_nothing_is() -> None:
     assert elected(0, *facts) == ["orders[0]"]
 
 
+def test_a_small_tolerance_is_one_too() -> None:
+    """One of two hundred is half a percent."""
+    facts = [preferring(0, (1, 2), 2), *(preferring(number, (1, 2), 1) for number in range(1, 200))]
+    assert elected(1, *facts) == []
+    assert elected(0.5, *facts) == ["orders[0]"]
+
+
 def test_tolerance_is_measured_per_preferred_broker() -> None:
     """Broker 2 lost one of one, broker 1 one of three."""
     facts = [preferring(0, (1, 2), 2), preferring(1, (1, 2), 1), preferring(2, (1, 2), 1), preferring(3, (2, 1), 1)]
@@ -157,12 +164,17 @@ def test_a_misspelt_topic_is_no_doubt() -> None:
 def test_an_unclean_election_of_a_partition_that_nobody_in_sync_can_lead() -> None:
     """It says who is alive, who is missed, and how little is known."""
     decision = decided(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3))
-    assert isinstance(decision, ElectLeader)
-    assert (decision.election, decision.leader_wanted) == (Election.UNCLEAN, None)
-    assert decision.seen == SeenLeadership(topic_id=TOPIC_ID, leader=None, replicas=(1, 2, 3), in_sync=(2,))
-    assert decision.reason == (
-        "leaderless in this scan, since when is not known (a restarting broker looks just the same); "
-        "alive, but not in sync: 1, 3; what only 2 had is lost"
+    assert decision == ElectLeader(
+        address=ADDRESS,
+        declared_at=Place("manifests/leaders.yaml", 6, 1),
+        reason="leaderless in this scan, since when is not known (a restarting broker looks just the same); "
+        "alive, but not in sync: 1, 3; what only 2 had is lost",
+        mode=Mode.MERGE,
+        partition=TopicPartition("orders", 0),
+        election=Election.UNCLEAN,
+        leader_wanted=None,
+        seen=SeenLeadership(topic_id=TOPIC_ID, leader=None, replicas=(1, 2, 3), in_sync=(2,)),
+        drift=True,
     )
 
 
@@ -187,8 +199,9 @@ def test_an_unclean_election_waits_where_it_would_lose_for_nothing_or_find_nobod
     in_sync: tuple[int, ...], brokers: tuple[int, ...], words: str
 ) -> None:
     decision = decided(partition(leader=None, in_sync=in_sync), unclean=True, brokers=brokers)
-    assert isinstance(decision, Waiting)
-    assert decision.reason == words
+    assert decision == Waiting(
+        address=ADDRESS, declared_at=Place("manifests/leaders.yaml", 6, 1), reason=words, until_ms=None
+    )
 
 
 def test_unclean_elections_take_exactly_their_partitions() -> None:

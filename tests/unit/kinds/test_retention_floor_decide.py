@@ -94,6 +94,12 @@ def test_an_answer_above_the_stable_end_is_lowered_to_it() -> None:
     assert action.reason == "newerThan 7d resolves to offset 110, above the end 100 of what is committed"
 
 
+def test_an_answer_at_the_stable_end_is_just_an_answer() -> None:
+    """Nothing was lowered, so nothing is said about it."""
+    action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 100, 8 * DAY: 20}, high_watermark=120))
+    assert (action.before_offset, action.reason) == (100, "newerThan 7d resolves to offset 100")
+
+
 def test_since_keeps_from_its_instant_on() -> None:
     """A fixed instant; an instant that is just now is not the future."""
     action = acted({"since": "2026-11-21T10:00:00Z"}, partition(at={0: 70}))
@@ -605,6 +611,8 @@ def test_a_commit_without_a_topic_id_counts_and_one_that_was_not_read_does_not()
 def test_named_groups_need_their_readers_read() -> None:
     decision = blocked({"unreadBy": ["billing"]}, partition(at={DAY: 100}, readers=LOST), group("billing"))
     assert (decision.code, decision.unread) == ("B103", True)
+    assert decision.reason == "the groups that read orders[0] could not be read: broker 2 did not answer"
+    assert decision.declared_at == Place("manifests/floors.yaml", 9, 1)
 
 
 def test_one_named_group_without_a_position_blocks_all() -> None:
@@ -638,7 +646,7 @@ def test_within_every_the_purge_waits(ago: int, waits: bool) -> None:
         return
     assert isinstance(decision, Waiting)
     assert decision.until_ms == NOW_MS - ago + 30 * SECOND + 1
-    assert decision.address == ADDRESS
+    assert (decision.address, decision.declared_at) == (ADDRESS, Place("manifests/floors.yaml", 9, 1))
     assert decision.reason.startswith("last 60 begins at offset 40 (end 100); purged ")
     assert decision.reason.endswith("next after every 30s")
 
