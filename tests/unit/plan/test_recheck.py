@@ -49,6 +49,7 @@ def ending(action: Any, *facts: Facts, **changes: Any) -> tuple[Status, str] | N
         return None
     (outcome,) = found.outcomes
     assert outcome == Outcome(action=action, status=outcome.status, detail=outcome.detail)
+    assert outcome.detail, "every end says why"
     return outcome.status, outcome.detail
 
 
@@ -181,6 +182,20 @@ def test_a_purge_of_which_something_cannot_be_read_again_fails_unsent(facts: dic
     found = purged(**facts)
     assert found is not None
     assert found[0] is Status.FAILED
+
+
+def test_what_could_not_be_read_again_is_named() -> None:
+    """Subject and reason, as in the plan."""
+    assert purged(readers=LOST) == (Status.FAILED, "who reads orders[3] could not be read: broker 2 did not answer")
+    assert purged(readers_below=5) == (Status.FAILED, "not everybody who reads below 98213 was looked for")
+    assert purged(log_start=LOST) == (
+        Status.FAILED,
+        "the log start of orders[3] could not be read: broker 2 did not answer",
+    )
+    assert purged(guarded(every_ms=1), last_purge_ms=LOST) == (
+        Status.FAILED,
+        "when orders[3] was last purged could not be read: broker 2 did not answer",
+    )
 
 
 def test_an_unread_cleanup_policy_fails_and_one_that_deletes_no_more_is_stale() -> None:

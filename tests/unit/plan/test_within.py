@@ -26,6 +26,7 @@ def beyond(action: Action, *reviewed: Decision, **changes: Any) -> str:
     assert isinstance(decision, Blocked)
     assert (decision.address, decision.declared_at) == (action.address, action.declared_at)
     assert (decision.code, decision.unread) == ("B108", False)
+    assert decision.next_step == "it comes with the next reviewed plan"
     return decision.reason.removeprefix("beyond review: ")
 
 
