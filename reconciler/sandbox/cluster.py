@@ -3,7 +3,6 @@
 The brokers live no longer than the process that called `start`, or until `stop`; `named.up` is what keeps them longer.
 """
 
-import shutil
 import signal
 import tempfile
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from reconciler.errors import SandboxError
 from reconciler.kafka.workload import brokers_seen_by
-from reconciler.sandbox import keeper
+from reconciler.sandbox import folder, keeper
 from reconciler.sandbox.config import NodeAddress
 from reconciler.sandbox.jars import DEFAULT_VERSION, Progress, fetch, silent
 from reconciler.sandbox.java import find_java
@@ -144,8 +143,9 @@ def start(
 ) -> Cluster:
     """Start `nodes` brokers and wait until every one of them sees all of them. End them with `stop`, or by ending.
 
-    `properties` override server.properties of every node; `security` adds a listener with users and an authorizer. Data is under `base_dir` (default: the system's temporary
-    folder) and goes with the brokers; logs stay, for the error messages that point to them. Raises SandboxError.
+    `properties` override server.properties of every node; `security` adds a listener with users and an authorizer. Data is in
+    a folder of its own under `base_dir` (default, and always within: the system's temporary folder) and goes with the brokers;
+    logs stay, for the error messages that point to them. Raises SandboxError.
     """
     if nodes < 1:
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
@@ -159,7 +159,7 @@ def start(
             bootstrap_servers=",".join(f"127.0.0.1:{address.port}" for address in addresses),
             cluster_id=cluster_id,
             jars=jars,
-            dir=Path(tempfile.mkdtemp(prefix=f"kafka-sandbox-{name}-", dir=base_dir)),
+            dir=Path(tempfile.mkdtemp(prefix=f"{folder.PREFIX}{name}-", dir=base_dir)),
             ports=tuple((address.id, address.port) for address in addresses),
             logs=new_logs_dir(name),
         )
@@ -192,7 +192,7 @@ def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
         # The keeper was killed. Linux ended the brokers with it, other systems did not.
         for broker in cluster.brokers:
             read_process(cluster.dir / f"node-{broker.id}.json").send(signal.SIGKILL)
-        shutil.rmtree(cluster.dir, ignore_errors=True)
+        folder.remove(cluster.dir)
 
 
 def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> None:
@@ -262,7 +262,7 @@ def _launch(
         if lifeline is not None:
             lifeline.close()
         read_process(cluster.dir / keeper.KEEPER).wait_gone(30)
-        shutil.rmtree(cluster.dir, ignore_errors=True)
+        folder.remove(cluster.dir)
         raise
     return replace(cluster, secure=secure, lifeline=lifeline)
 

@@ -10,7 +10,6 @@ import ctypes
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from reconciler.sandbox.folder import prove, remove
 from reconciler.sandbox.process import identify
 
 SPEC = "spec.json"
@@ -79,7 +79,7 @@ def keep(folder: Path, nodes: tuple[Node, ...], *, lifeline: int, stop: Stop) ->
             broker.kill()
         for broker in running.values():
             broker.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 def write_process(path: Path, pid: int) -> None:
@@ -119,7 +119,11 @@ def _die_with_parent(parent: int) -> Callable[[], None]:
 
 
 def main(folder: Path) -> None:
-    """Entry of `python -m reconciler.sandbox.keeper FOLDER`: become nobody's child, then keep."""
+    """Entry of `python -m reconciler.sandbox.keeper FOLDER`: become nobody's child, then keep.
+
+    Raises SandboxError for a folder that no sandbox made, since in the end it is removed.
+    """
+    prove(folder)
     if os.fork():
         # The starter waits for this exit only, so the keeper is never a zombie of a process that does not care.
         os._exit(0)
