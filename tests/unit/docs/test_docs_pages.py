@@ -1,0 +1,265 @@
+"""The docs for users: what they show is what the program says, what they tell to type can be typed, what they tell to write is valid."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.core import TyperGroup
+
+from reconciler import gitops
+from reconciler.cli import doctor as doctor_command
+from reconciler.cli.app import app
+from reconciler.cli.console import styled
+from reconciler.kafka.doctor import BrokerVersion, Clock, Examination
+from reconciler.kafka.rights import Purpose, Right, Selection, Wanted
+from reconciler.load.files import load
+from reconciler.load.first import first_set
+from reconciler.load.reference import filled
+from reconciler.model.action import Consumers, DeleteGroup, DeleteRecords, Guard, Mode, SeenGroup, SeenPartition
+from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Plan, Satisfied, Source, in_order
+from reconciler.model.reasons import REASONS
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.onboarding import SCHEMA, Checkup
+from reconciler.plan import drift, render
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+PAGES = ("getting-started.md", "github.md", "rights.md", "troubleshooting.md")
+NOW_MS = 1_795_250_000_000
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+DAY_MS = 86_400_000
+
+
+def a_plan() -> Plan:
+    purge = DeleteRecords(
+        address=Address("RetentionFloor", "clicks", "clicks", 0),
+        declared_at=Place("manifests/prod-eu/clicks.yaml", 1, 1),
+        reason="newerThan 7d resolves to offset 98213",
+        mode=Mode.MERGE,
+        partition=TopicPartition("clicks", 0),
+        before_offset=98213,
+        seen=SeenPartition(
+            topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
+            log_start=1000,
+            stable_end=250_000,
+            high_watermark=250_000,
+            leader=1,
+            replicas=(1, 2, 3),
+            in_sync=(1, 2, 3),
+        ),
+        guard=Guard(consumers=Consumers.BLOCK),
+        vouched=False,
+        drift=True,
+    )
+    removal = DeleteGroup(
+        address=Address("GroupRemoval", "dead-etl", "old-etl"),
+        declared_at=Place("manifests/prod-eu/groups.yaml", 1, 1),
+        reason="EMPTY, no activity for 9 d 14 h",
+        mode=Mode.MERGE,
+        group="old-etl",
+        idle_for_ms=3 * DAY_MS,
+        seen=SeenGroup(
+            type=GroupType.CLASSIC,
+            state=GroupState.EMPTY,
+            commits=12,
+            commit_topics=3,
+            fingerprint="f" * 64,
+            last_activity_ms=NOW_MS - 9 * DAY_MS,
+            newest_record=(3, 4711),
+        ),
+    )
+    settled = [Satisfied(Address("LeaderPolicy", "everything-preferred", "payments", number)) for number in range(14)]
+    return Plan(
+        cluster="prod-eu",
+        cluster_id=CLUSTER_ID,
+        observed_at_ms=NOW_MS,
+        expires_at_ms=NOW_MS + DAY_MS,
+        decisions=in_order([purge, removal, *settled]),
+        source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
+    )
+
+
+def outcomes(plan: Plan) -> list[Outcome]:
+    told = {"GroupRemoval": ("absent", 0), "RetentionFloor": ("log start 98213", 97213)}
+    return [
+        Outcome(
+            action=action,
+            status=Status.APPLIED,
+            detail="sent and read back",
+            read_back=told[action.address.kind][0],
+            sends=1,
+            removed_max=told[action.address.kind][1],
+        )
+        for action in plan.actions
+    ]
+
+
+def a_checkup() -> Checkup:
+    topics = TopicNeed(
+        topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), last_purge=True
+    )
+    wanted = Wanted(
+        needs=Needs(
+            topics=(topics, TopicNeed(topics=(Selector("*"),))),
+            groups=(GroupNeed(groups=(Selector("old-etl"),), activity=True),),
+            cluster_records=True,
+        ),
+        purges=(Selection(selectors=(Selector("clicks"),)),),
+        removals=(Selection(selectors=(Selector("old-etl"),)),),
+        elections=True,
+        journal_topic="_reconciler.journal",
+    )
+    spoken = {"DeleteRecords": (0, 2), "DeleteGroups": (0, 2), "ElectLeaders": (0, 2)}
+    rights = [
+        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
+        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
+        Right(purpose=Purpose.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", total=1, breaks=""),
+        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
+        Right(purpose=Purpose.PLAN, operation="READ", resource="topic", total=2, breaks=""),
+        Right(
+            purpose=Purpose.APPLY,
+            operation="DELETE",
+            resource="topic",
+            total=1,
+            missing=("clicks",),
+            breaks="apply cannot delete these topics' records",
+        ),
+        Right(purpose=Purpose.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
+        Right(
+            purpose=Purpose.ELECTIONS,
+            operation="ALTER",
+            resource="cluster",
+            total=1,
+            missing=("",),
+            breaks="apply cannot elect leaders",
+        ),
+    ]
+    found = Examination(
+        cluster_id=CLUSTER_ID,
+        brokers=(1, 2, 3),
+        client="confluent-kafka 2.16.1, librdkafka 2.16.0",
+        versions=(BrokerVersion(broker="broker-1:9093", kafka_4=True, operations=spoken),),
+        clock=Clock(age_ms=3_000),
+        topics=("clicks", "payments"),
+        groups=("billing", "old-etl"),
+        rights=tuple(rights),
+        beyond=(),
+        unseen=(),
+        journal_missing=False,
+    )
+    return Checkup(cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), wanted=wanted, found=found)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    return f"```{language}\n{text.strip()}\n```\n"
+
+
+def validated(files: Mapping[str, str], folder: Path) -> str:
+    """What `reconciler validate` prints about these files."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    words = [sys.executable, "-m", "reconciler", "validate"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def sections(folder: Path) -> dict[str, str]:
+    plan, checkup = a_plan(), a_checkup()
+    written = first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
+    paths = [*written, SCHEMA, *map(str, gitops.github("0"))]
+    reasons = (f"**{code}** {told.title}. {told.explanation}\n" for code, told in REASONS.items())
+    return {
+        "comment": fenced(render.markdown(plan), "markdown"),
+        "issue": fenced(render.drift_markdown(drift.report(plan)), "markdown"),
+        "doctor": fenced(styled(doctor_command._text(checkup, Purpose.APPLY), colour=False)),
+        "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
+        "init": fenced("\n".join(paths)),
+        "validate": fenced(validated(written, folder)),
+        "plan": fenced(styled(render.text(plan, saved_to="plan.json"), colour=False)),
+        "apply": fenced(styled(render.results_text(plan, outcomes(plan)), colour=False)),
+        "reasons": "\n".join(reasons),
+    }
+
+
+def test_what_the_pages_show_is_what_the_program_says(tmp_path: Path) -> None:
+    """The generated parts of the pages are made by the very functions that print (UPDATE_DOCS=1 rewrites them)."""
+    made = sections(tmp_path)
+    for name in PAGES:
+        page = DOCS / name
+        fresh = filled(page.read_text(encoding="utf-8"), made)
+        if os.environ.get("UPDATE_DOCS"):
+            page.write_text(fresh, encoding="utf-8")
+        assert page.read_text(encoding="utf-8") == fresh, f"{name} is stale: UPDATE_DOCS=1 pytest {__file__}"
+
+
+def typed() -> Iterator[tuple[str, str]]:
+    """(page, command line) of everything that the docs tell to type."""
+    for page in sorted((*DOCS.glob("*.md"), ROOT / "README.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                command = line.strip().removeprefix("$ ")
+                if command.startswith("reconciler "):
+                    yield page.name, command
+
+
+def parsed(words: list[str]) -> None:
+    """Let the command line take these words apart, running nothing. Raises what it raises for wrong usage."""
+    if words in (["--version"], ["--install-completion"]):
+        return
+    command = typer.main.get_command(app)
+    while isinstance(command, TyperGroup):
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context("reconciler", list(words))
+
+
+def test_every_command_of_the_docs_can_be_typed() -> None:
+    """Each command exists with the options that it is shown with; a renamed option makes its page fail."""
+    found = list(typed())
+    assert len(found) > 15
+    for page, command in found:
+        words = shlex.split(command, comments=True)[1:]
+        if words[:2] == ["plan", "diff"]:
+            words = ["plan-diff", *words[2:]]
+        try:
+            parsed(words)
+        except Exception as wrong:
+            raise AssertionError(f"{page}: {command}: {wrong}") from wrong
+
+
+@pytest.mark.parametrize("name", ["getting-started.md", "migration.md", "rights.md"])
+def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
+    """Each YAML block loads, all of a page together, beside a Cluster."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    if not any("kind: Cluster" in block for block in blocks):
+        blocks.append(first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
+    for number, block in enumerate(blocks):
+        (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
+    if name == "rights.md":
+        leaders = first_set(CLUSTER_ID, ["b:1"], "prod-eu")["manifests/prod-eu/leaders.yaml"]
+        (tmp_path / "leaders.yaml").write_text(leaders, encoding="utf-8")
+    load([tmp_path], now_ms=NOW_MS)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """Every relative link of the docs is a file, and its fragment a heading there."""
+    for page in DOCS.glob("*.md"):
+        for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
+            file = page if not target else (page.parent / target)
+            assert file.exists(), f"{page.name}: {target}"
+            if fragment:
+                headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+                assert fragment in slugs, f"{page.name}: {target}#{fragment}"
