@@ -46,7 +46,7 @@ def test_there_is_nothing_where_nothing_was_started(state: Path) -> None:
 
 def test_a_file_whose_processes_are_gone_is_not_a_sandbox_and_down_clears_it(state: Path, tmp_path: Path) -> None:
     """Pid 1 lives, but it did not start when the file says: it is neither believed nor signalled."""
-    data = tmp_path / "data"
+    data = tmp_path / "kafka-sandbox-left-1"
     leave_behind(state, data)
     assert named.status("left") is None
     assert named.down("left") is False
