@@ -1,0 +1,42 @@
+"""What the doctor makes of broker versions and clocks, from words and numbers alone."""
+
+import pytest
+
+from reconciler.kafka.doctor import Clock, versions
+from reconciler.model.snapshot import Unread
+
+
+def lines(broker: str, **apis: str) -> list[str]:
+    keys = {"Fetch": 1, "DeleteRecords": 21, "DeleteGroups": 42, "ElectLeadersRequest": 43}
+    head = f"APIVERSION [rdkafka#producer-1] [thrd:{broker}]: {broker}:  "
+    return [f"{head} ApiKey {name} ({keys[name]}) Versions {span}" for name, span in apis.items()]
+
+
+def test_versions_are_read_per_broker_from_the_clients_log() -> None:
+    """Two brokers of two releases, one without election types; other lines of the log say nothing."""
+    heard = [
+        "FEATURE something else",
+        *lines("b1:9092/1", Fetch="4..18", DeleteRecords="0..2", DeleteGroups="0..2", ElectLeadersRequest="0..2"),
+        *lines("b1:9092/bootstrap", Fetch="4..18"),
+        *lines("b2:9092/2", Fetch="0..17", DeleteRecords="0..2", ElectLeadersRequest="0..0"),
+    ]
+    new, old = versions(heard)
+    assert (new.broker, new.kafka_4, new.lacking) == ("b1:9092", True, ())
+    assert (old.broker, old.kafka_4, old.lacking) == ("b2:9092", False, ("DeleteGroups", "ElectLeaders"))
+    assert versions(["nothing"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "behind", "proven"),
+    [
+        (3_000, False, True),
+        (-4_000, False, True),
+        (-6_000, True, False),
+        (61_000, False, False),
+        (Unread("no log"), False, False),
+    ],
+)
+def test_clocks_agree_only_where_a_fresh_stamp_says_so(age_ms: int | Unread, behind: bool, proven: bool) -> None:
+    """A stamp from the future means that we are behind; an old one, or none, proves nothing either way."""
+    clock = Clock(age_ms=age_ms)
+    assert (clock.behind, clock.proven) == (behind, proven)
