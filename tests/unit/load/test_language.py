@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.kinds import RetentionFloor
 from reconciler.load.diagnostics import Rendering, render
-from reconciler.load.refusals import _words
+from reconciler.load.refusals import _what_fits, _words
 from reconciler.load.tree import Node
 from reconciler.model.action import Mode
 from tests.unit.load.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
@@ -320,3 +320,5 @@ def test_unforeseen_refusals_have_words() -> None:
     code, message, hint = _words({"type": "new_in_a_later_version", "msg": "Something new"}, Node(1, None, None))
     assert (code, message) == ("M119", "Something new")
     assert hint
+    assert _what_fits(RetentionFloor, ()) == ""
+    assert _what_fits(RetentionFloor, ("spec", "topics", 3)) == 'such as topics: ["clicks-*"]'
