@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix
+.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench-quick faults lint-workflows
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,16 @@ test-spark: java setup  ## real Spark
 
 test-kafka: java setup  ## real brokers
 	$(PYTEST) tests/kafka tests/contract
+
+faults: java setup  ## many fault trials on real brokers: TRIALS=300 SEED=1
+	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --out faults-report
+
+bench-quick: setup  ## manifests and the plan file at a tenth of their size
+	$(BIN)/python bench/manifests.py
+	$(BIN)/python bench/plan_file.py 100000
+
+lint-workflows: setup  ## actionlint over .github, where actionlint is installed
+	actionlint
 
 fix: setup  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
