@@ -206,7 +206,8 @@ def _in_the_way(readers: tuple[Reader, ...], floor: int, log_start: int) -> Obje
     last = _furthest_behind(readers)
     skipped = floor - max(last.committed, log_start)
     where = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-    others = f"; {len(readers) - 1} more groups are behind" if len(readers) > 1 else ""
+    more = len(readers) - 1
+    others = "" if not more else "; 1 more group is behind" if more == 1 else f"; {more:,} more groups are behind"
     return Objection(
         code="B204",
         reason=f"group {shown(last.group)} {where} and would skip {skipped:,} records below {floor}{others}",
