@@ -208,7 +208,7 @@ def test_what_stands_in_the_way_of_a_floor(keep: dict, facts: dict, expected: tu
 def test_two_readers_in_the_way() -> None:
     facts = partition(at={DAY: 100}, readers=(reader("a", 7), reader("b", 5)))
     (decision,) = planned(floor(keep={"last": 60}), snapshot(facts)).decisions
-    assert blocked(decision)[1] == 'group "b" is at 5 and would skip 35 records below 40; 1 more groups are behind'
+    assert blocked(decision)[1] == 'group "b" is at 5 and would skip 35 records below 40; 1 more group is behind'
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,7 @@ def test_a_group_behind_the_floor_blocks_and_is_named_with_what_it_would_skip() 
     readers = (reader("a", 39), reader("billing", 5), reader("c", 40))
     decision = blocked({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, readers=readers), group("billing"))
     assert decision.code == "B204"
-    assert decision.reason == 'group "billing" is at 5 and would skip 35 records below 40; 1 more groups are behind'
+    assert decision.reason == 'group "billing" is at 5 and would skip 35 records below 40; 1 more group is behind'
     assert "consumers: clamp" in decision.next_step
 
 
