@@ -1,8 +1,10 @@
 """Whatever stands in a manifest file: a set or diagnostics, never a traceback, never a hang; and schemas agree with models."""
 
+import contextlib
 import io
 import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from reconciler.cli.app import run
 from reconciler.errors import ManifestsInvalid
 from reconciler.load.codes import CODES
 from reconciler.load.diagnostics import Diagnostic, Rendering, Severity, render
@@ -124,3 +127,17 @@ def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
     if "!!" in text or "&" in text:  # the writer's own doing
         return
     assert {each.code for each in found} - ACROSS == codes_of(document)
+
+
+@given(
+    st.one_of(text_soup, st.text(max_size=200), mutated_text()), st.sampled_from(["text", "json", "github", "sarif"])
+)
+def test_the_command_answers_0_or_1(text: str, rendering: str) -> None:
+    """`validate` as a command: exit 0 or 1 whatever the file holds; a bug would be exit 1 with a sentence that says so."""
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said):
+        path = Path(folder) / "manifest.yaml"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        code = run(["validate", str(path), "-o", rendering])
+    assert code in (0, 1)
+    assert "this is a bug" not in said.getvalue()
