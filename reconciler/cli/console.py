@@ -86,7 +86,8 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
 
     def line(message: str) -> None:
         nonlocal last_step, last_at
-        step, now = message.partition(" (")[0], time.monotonic()
+        now = time.monotonic()
+        step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
         if step == last_step and now - last_at < SAME_STEP_S:
             return
         last_step, last_at = step, now
