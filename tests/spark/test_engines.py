@@ -17,7 +17,8 @@ SCRIPT = Path(__file__).with_name("scan_once.py")
 LIMIT_S = 180
 
 
-def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str) -> str:
+def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: bool = True) -> str:
+    """The snapshot as text. `shipped`: the workers must have run the code that the scan brought along."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), cluster.bootstrap_servers, unique, f"{unique}-g", engine, *conf],
         capture_output=True,
@@ -27,9 +28,10 @@ def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     # Progress is all that may be said: not a word of Spark's or of the client library's on the terminal.
-    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in done.stderr.splitlines()), (
-        done.stderr
-    )
+    *said, code = done.stderr.splitlines()
+    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in said), done.stderr
+    assert code.startswith("code from ")
+    assert ".zip" in code or not shipped, code
     return done.stdout
 
 
@@ -41,7 +43,7 @@ def test_engines_agree(cluster: Cluster, unique: str, tmp_path: Path) -> None:
     workload.produce(servers, unique, dict.fromkeys(range(4), records))
     workload.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
     workload.commit(servers, f"{unique}-g2", {(unique, 0): 9})
-    local = scan_with(cluster, unique, "local[2]")
+    local = scan_with(cluster, unique, "local[2]", shipped=False)
     assert "Reader" in local
     with standalone(tmp_path) as master:
         assert scan_with(cluster, unique, master, "spark.executor.memory=512m") == local
