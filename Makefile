@@ -57,8 +57,8 @@ test-spark: java setup  ## real Spark
 test-kafka: java setup  ## real brokers
 	$(PYTEST) tests/kafka tests/contract
 
-faults: java setup  ## many fault trials on real brokers: TRIALS=300 SEED=1
-	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --out faults-report
+faults: java setup  ## many fault trials on real brokers: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
+	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)
 
 bench-quick: setup  ## manifests and the plan file at a tenth of their size
 	$(BIN)/python bench/manifests.py

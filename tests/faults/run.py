@@ -1,8 +1,10 @@
 """`python -m tests.faults.run --trials N --seed S`: fault trials on brokers of their own, with a summary; exit 1 for any violation."""
 
 import argparse
+import dataclasses
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +30,7 @@ def ready(cluster: Cluster) -> None:
     workload.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
 
 
-def summary(reports: list[Report], seed: int) -> str:
+def summary(reports: list[Report], seed: int, seconds: float) -> str:
     """Trials, faults by kind and operation, outcomes by status, violations."""
     cells: Counter[tuple[str, str]] = Counter()
     statuses: Counter[str] = Counter()
@@ -39,7 +41,7 @@ def summary(reports: list[Report], seed: int) -> str:
         trials.update(kind.value for kind in report.kinds)
     broken = [report for report in reports if report.violations]
     lines = [
-        f"{len(reports)} trials, seed {seed}, {sum(r.seconds for r in reports):.0f} s: {len(broken)} with violations",
+        f"{len(reports)} trials, seed {seed}, {seconds:.0f} s: {len(broken)} with violations",
         "",
     ]
     lines.append(f"{'fault':34}{'trials':>8}" + "".join(f"{operation:>16}" for operation in OPERATIONS))
@@ -53,21 +55,18 @@ def summary(reports: list[Report], seed: int) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--trials", type=int, default=300)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--first", type=int, default=0, help="number of the first trial, to repeat one")
-    words.add_argument("--out", type=Path, help="write the summary and one JSON line per trial there")
-    asked = words.parse_args()
-    cluster = start(3, name="faults", heap_mib=384)
+def lane(asked: argparse.Namespace) -> list[Report]:
+    """Every `--lanes`-th trial, one after another, on three brokers of its own; each is on disk as soon as it is over."""
+    mine = range(asked.first + asked.lane, asked.first + asked.trials, asked.lanes)
+    cluster = start(3, name=f"faults-{asked.lane}", heap_mib=384)
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
+    asked.out.mkdir(parents=True, exist_ok=True)
     reports: list[Report] = []
     stack = ExitStack()
     try:
         ready(cluster)
         toolbox = stack.enter_context(Toolbox(cluster))
-        for number in range(asked.first, asked.first + asked.trials):
+        for number in mine:
             report = run_trial(cluster, toolbox, number, asked.seed, folder / str(number), Engine(master="local[2]"))
             reports.append(report)
             said = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
@@ -75,25 +74,66 @@ def main() -> int:
                 f"{time.strftime('%H:%M:%S')} trial {number} {report.seconds:.0f} s ({', '.join(report.kinds)}): {said[0]}",
                 flush=True,
             )
-            if asked.out:
-                asked.out.mkdir(parents=True, exist_ok=True)
-                with (asked.out / "trials.jsonl").open("a") as file:
-                    line = {
-                        "trial": number,
-                        "kinds": report.kinds,
-                        "violations": report.violations,
-                        "statuses": report.statuses,
-                    }
-                    file.write(json.dumps(line) + "\n")
+            with (asked.out / f"trials-{asked.lane}.jsonl").open("a") as file:
+                file.write(dump(report) + "\n")
     finally:
         stack.close()
         session.close()
         stop(cluster)
         shutil.rmtree(folder, ignore_errors=True)
-        text = summary(reports, asked.seed)
-        print(text)
-        if asked.out:
-            (asked.out / "summary.txt").write_text(text + "\n")
+    return reports
+
+
+def side_by_side(asked: argparse.Namespace) -> list[Report]:
+    """A process per lane, since a trial mostly waits for brokers to come back; the trials are the same in any number of lanes."""
+    words = [f"--trials={asked.trials}", f"--seed={asked.seed}", f"--first={asked.first}", f"--lanes={asked.lanes}"]
+    command = [sys.executable, "-m", "tests.faults.run", *words, f"--out={asked.out}"]
+    lanes = [subprocess.Popen([*command, f"--lane={number}"]) for number in range(asked.lanes)]
+    for process in lanes:
+        process.wait()
+    lines = [line for path in sorted(asked.out.glob("trials-*.jsonl")) for line in path.read_text().splitlines()]
+    return sorted(map(parse, lines), key=lambda report: report.number)
+
+
+def dump(report: Report) -> str:
+    """One line of JSON."""
+    values = dataclasses.asdict(report)
+    return json.dumps(values | {"cells": [[*cell, count] for cell, count in report.cells.items()]})
+
+
+def parse(line: str) -> Report:
+    """What `dump` wrote."""
+    values = json.loads(line)
+    return Report(
+        number=values["number"],
+        kinds=tuple(map(Kind, values["kinds"])),
+        violations=values["violations"],
+        statuses=Counter(values["statuses"]),
+        cells=Counter({(kind, operation): count for kind, operation, count in values["cells"]}),
+        seconds=values["seconds"],
+    )
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--trials", type=int, default=300)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--first", type=int, default=0, help="number of the first trial, to repeat one")
+    words.add_argument(
+        "--out", type=Path, default=Path("faults-report"), help="an empty folder: the summary, a JSON line per trial"
+    )
+    words.add_argument("--lanes", type=int, default=1, help="clusters side by side")
+    words.add_argument("--lane", type=int, help="only this lane")
+    asked = words.parse_args()
+    if asked.lane is not None:
+        return 1 if any(report.violations for report in lane(asked)) else 0
+    if asked.out.exists() and any(asked.out.iterdir()):
+        words.error(f"{asked.out} holds an earlier run: move it away, or name another folder with --out")
+    began = time.monotonic()
+    reports = side_by_side(asked)
+    text = summary(reports, asked.seed, time.monotonic() - began)
+    print(text)
+    (asked.out / "summary.txt").write_text(text + "\n")
     return 1 if any(report.violations for report in reports) or len(reports) < asked.trials else 0
 
 
