@@ -8,7 +8,7 @@ from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import SandboxError
 from reconciler.sandbox import cluster as clusters
-from reconciler.sandbox import named
+from reconciler.sandbox import jars, named
 
 sandbox_app = typer.Typer(
     help="Real local Kafka brokers, to try things on.", no_args_is_help=True, rich_markup_mode=None
@@ -39,10 +39,16 @@ def up(
     settings: Settings,
     nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="How many brokers.")] = 3,
     name: Name = DEFAULT_NAME,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            "--kafka", metavar="VERSION", envvar=jars.VERSION_VARIABLE, help=f"One of {', '.join(jars.versions())}."
+        ),
+    ] = None,
 ) -> int:
     """Start brokers that stay after this command ends."""
     with console.progress(settings) as progress:
-        sandbox = named.up(name, nodes, progress=progress)
+        sandbox = named.up(name, nodes, version=kafka, progress=progress)
     _show(sandbox, settings)
     return 0
 

@@ -14,7 +14,7 @@ from reconciler.errors import SandboxError
 from reconciler.kafka.workload import brokers_seen_by
 from reconciler.sandbox import folder, keeper
 from reconciler.sandbox.config import NodeAddress
-from reconciler.sandbox.jars import DEFAULT_VERSION, Progress, fetch, silent
+from reconciler.sandbox.jars import Progress, chosen_version, fetch, silent
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.lifeline import Lifeline, read_process, spawn_keeper
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
@@ -132,7 +132,7 @@ def start(
     nodes: int = 3,
     *,
     name: str = "sandbox",
-    version: str = DEFAULT_VERSION,
+    version: str | None = None,
     properties: Mapping[str, str] | None = None,
     security: Security | None = None,
     cluster_id: str = CLUSTER_ID,
@@ -143,6 +143,7 @@ def start(
 ) -> Cluster:
     """Start `nodes` brokers and wait until every one of them sees all of them. End them with `stop`, or by ending.
 
+    `version`: of Kafka, default `jars.chosen_version`.
     `properties` override server.properties of every node; `security` adds a listener with users and an authorizer. Data is in
     a folder of its own under `base_dir` (default, and always within: the system's temporary folder) and goes with the brokers;
     logs stay, for the error messages that point to them. Raises SandboxError.
@@ -150,6 +151,7 @@ def start(
     if nodes < 1:
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
     java = find_java()
+    version = version or chosen_version()
     jars = fetch(version, progress=progress)
     deadline = time.monotonic() + timeout_s
     for attempt in range(_STARTS):

@@ -6,11 +6,12 @@ is accepted. No registry's address is known here; Ivy's own default is Maven Cen
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -21,6 +22,9 @@ from reconciler.errors import SandboxError
 from reconciler.sandbox.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
+VERSION_VARIABLE = "RECONCILER_SANDBOX_KAFKA"
+"""Names another version for every sandbox that is not asked for a certain one: how the matrix runs the same tests on each."""
+
 DOWNLOAD_TIMEOUT_S = 900
 LISTS = Path(__file__).parent
 """Where the committed lists are."""
@@ -49,6 +53,11 @@ def silent(_: str) -> None:
 def versions(lists: Path = LISTS) -> tuple[str, ...]:
     """Kafka versions that have a list."""
     return tuple(sorted(path.stem.removeprefix("jars-") for path in lists.glob("jars-*.sha256")))
+
+
+def chosen_version(environ: Mapping[str, str] = os.environ) -> str:
+    """The version of a sandbox that nobody asked to be a certain one."""
+    return environ.get(VERSION_VARIABLE) or DEFAULT_VERSION
 
 
 def read_list(version: str, *, lists: Path = LISTS) -> tuple[Jar, ...]:

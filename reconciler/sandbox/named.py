@@ -14,7 +14,7 @@ import platformdirs
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.jars import DEFAULT_VERSION, Progress, silent
+from reconciler.sandbox.jars import Progress, silent
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 
@@ -23,7 +23,7 @@ def up(
     name: str = "default",
     nodes: int = 3,
     *,
-    version: str = DEFAULT_VERSION,
+    version: str | None = None,
     properties: Mapping[str, str] | None = None,
     heap_mib: int = 512,
     progress: Progress = silent,
