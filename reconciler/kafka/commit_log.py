@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from reconciler.kafka.asking import Deadline
 from reconciler.kafka.commit_reduce import Reduction
-from reconciler.kafka.connect import Connection, Deadline, consumer, patience
+from reconciler.kafka.connect import Connection, consumer, patience
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC
 from reconciler.kafka.read import PartitionAsk, read_partitions
 from reconciler.kafka.tables import COMMIT_LOG

@@ -18,7 +18,8 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler.kafka import rights
-from reconciler.kafka.connect import Connection, admin, ask, succeeded_or
+from reconciler.kafka.asking import ask, succeeded_or
+from reconciler.kafka.connect import Connection, admin
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC, describe_topics, list_topics
 from reconciler.kafka.rights import Right, Wanted
@@ -168,7 +169,7 @@ def _age_ms(connection: Connection, client: AdminClient, numbers: Sequence[int])
         return {int(partition.partition): answer for partition, answer in answers.items()}
 
     enough = succeeded_or(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
-    answers = ask(client, list(numbers), call, enough=enough, connection=connection)
+    answers = ask(client, list(numbers), call, enough=enough, timeout_s=connection.timeout_s)
     now_ms = time.time_ns() // 1_000_000
     # A partition that nobody told about can only hold a newer stamp, which would make the age smaller: not a proof, no harm.
     stamps = [

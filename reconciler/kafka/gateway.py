@@ -15,8 +15,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect, now
+from reconciler.kafka.asking import Deadline
 from reconciler.kafka.codes import Operation, item_answer
-from reconciler.kafka.connect import Connection, Deadline
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.offset_fetch import OffsetFetcher, Positions
 from reconciler.model.action import Election
 from reconciler.model.names import TopicPartition

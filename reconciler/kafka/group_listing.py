@@ -13,17 +13,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.connect import (
-    CALL_FAILURES,
-    Connection,
-    Deadline,
-    admin,
-    ask,
-    code_of,
-    in_thread,
-    patience,
-    reason_of,
-)
+from reconciler.kafka.asking import CALL_FAILURES, Deadline, ask, code_of, in_thread, reason_of
+from reconciler.kafka.connect import Connection, admin, patience
 from reconciler.model.snapshot import NOT_ASKED, GroupState, GroupType, Unread
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
@@ -75,7 +66,7 @@ def list_groups(connection: Connection, *, hidden: bool) -> GroupListing:
         }
         return {name: calls[name]() for name in wanted}
 
-    answers = ask(client, (_RIGHTS, _LISTING), call, enough=_enough, connection=connection)
+    answers = ask(client, (_RIGHTS, _LISTING), call, enough=_enough, timeout_s=connection.timeout_s)
     groups, failure = _listed(answers[_LISTING])
     incomplete = failure if failure is not None else _describe_right(answers[_RIGHTS])
     if not hidden or incomplete is not None:

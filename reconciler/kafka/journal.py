@@ -14,7 +14,8 @@ from confluent_kafka.admin import NewTopic
 
 from reconciler.errors import JournalUnavailable
 from reconciler.kafka import connect
-from reconciler.kafka.connect import Connection, Deadline, reason_of, settle
+from reconciler.kafka.asking import Deadline, reason_of, settle
+from reconciler.kafka.connect import Connection
 from reconciler.model import entry
 from reconciler.model.action import Action
 from reconciler.model.entry import Author, Clock, Entry

@@ -13,18 +13,8 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.connect import (
-    CALL_FAILURES,
-    Connection,
-    Deadline,
-    admin,
-    ask,
-    code_of,
-    in_thread,
-    patience,
-    reason_of,
-    succeeded_or,
-)
+from reconciler.kafka.asking import CALL_FAILURES, Deadline, ask, code_of, in_thread, reason_of, succeeded_or
+from reconciler.kafka.connect import Connection, admin, patience
 from reconciler.model.snapshot import NOT_ASKED, Unread
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
@@ -124,7 +114,7 @@ def cleanup_policies(connection: Connection, names: Iterable[str]) -> dict[str, 
             answers.update((resource.name, future) for resource, future in described.items())
         return answers
 
-    answers = ask(client, sorted(set(names)), call, enough=_ENOUGH, connection=connection)
+    answers = ask(client, sorted(set(names)), call, enough=_ENOUGH, timeout_s=connection.timeout_s)
     return {name: _policy(future) for name, future in answers.items()}
 
 
@@ -171,7 +161,7 @@ def _described(
             answers.update(client.describe_topics(TopicCollection(part), request_timeout=limit_s))
         return answers
 
-    answers = ask(client, names, call, enough=_ENOUGH, connection=connection)
+    answers = ask(client, names, call, enough=_ENOUGH, timeout_s=connection.timeout_s)
     return {name: _description(name, future) for name, future in answers.items()}
 
 

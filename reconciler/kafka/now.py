@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.connect import Deadline, reason_of, settle
+from reconciler.kafka.asking import Deadline, reason_of, settle
 from reconciler.kafka.listing import topic_id_text
 from reconciler.kafka.offset_fetch import OffsetFetcher, Positions
 from reconciler.model.fingerprint import fingerprint

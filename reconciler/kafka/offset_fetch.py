@@ -9,6 +9,7 @@ import os
 import pickle
 import resource
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from typing import IO, Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from reconciler.kafka.connect import Connection, Deadline, admin, reason_of, settle
+from reconciler.kafka.asking import Deadline, reason_of, settle
+from reconciler.kafka.connect import Connection, admin
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Unread
 
@@ -160,6 +162,8 @@ def positions(future: Future[Any]) -> Positions | Unread:
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """The child's life: a connection, then requests, until the parent is gone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A terminal's Ctrl-C reaches every process in front of it; the parent still reads back what was in flight.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection: Connection = _next(requests)
     client = admin(connection)
     while (request := _next(requests)) is not None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.connect import Connection, Deadline, admin, ask, code_of, patience, reason_of, succeeded_or
+from reconciler.kafka.asking import Deadline, ask, code_of, reason_of, succeeded_or
+from reconciler.kafka.connect import Connection, admin, patience
 from reconciler.kafka.coordinator import log_partition
 from reconciler.kafka.offset_fetch import OffsetFetcher, Positions, positions
 from reconciler.kafka.tables import GROUP_COMMITS, PARTITIONS
@@ -141,7 +142,7 @@ def _offsets(client: AdminClient, connection: Connection, questions: Sequence[_Q
     by_name = [q for q in questions if not isinstance(q.what, int)]
     for part, lowest in ((by_name, 0), (by_time, NO_RECORD)):
         if part:
-            futures = ask(client, part, call, enough=_offset_enough(lowest), connection=connection)
+            futures = ask(client, part, call, enough=_offset_enough(lowest), timeout_s=connection.timeout_s)
             answers.update((q, _offset(future, lowest, connection)) for q, future in futures.items())
     return answers
 
@@ -211,7 +212,7 @@ def _in_process(connection: Connection, groups: Sequence[str]) -> dict[str, _Com
             answers.update(client.list_consumer_group_offsets(request, request_timeout=limit_s))
         return answers
 
-    answers = ask(client, groups, call, enough=_GROUP_ENOUGH, connection=connection)
+    answers = ask(client, groups, call, enough=_GROUP_ENOUGH, timeout_s=connection.timeout_s)
     return {group: _commits(positions(future)) for group, future in answers.items()}
 
 

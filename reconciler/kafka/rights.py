@@ -13,7 +13,8 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.connect import Connection, ask, code_of, reason_of, succeeded_or
+from reconciler.kafka.asking import ask, code_of, reason_of, succeeded_or
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC, slices
 from reconciler.model.needs import Needs
 from reconciler.model.selector import Selector, select
@@ -214,7 +215,7 @@ def _cluster(connection: Connection, client: AdminClient) -> Operations:
         }
 
     answers = ask(
-        client, [""], call, enough=succeeded_or(KafkaError.CLUSTER_AUTHORIZATION_FAILED), connection=connection
+        client, [""], call, enough=succeeded_or(KafkaError.CLUSTER_AUTHORIZATION_FAILED), timeout_s=connection.timeout_s
     )
     return {name: _operations(answer) for name, answer in answers.items()}
 
@@ -229,7 +230,7 @@ def _topics(connection: Connection, client: AdminClient, names: Sequence[str]) -
         return answers
 
     enough = succeeded_or(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    return _existing(ask(client, names, call, enough=enough, connection=connection))
+    return _existing(ask(client, names, call, enough=enough, timeout_s=connection.timeout_s))
 
 
 def _groups(connection: Connection, client: AdminClient, names: Sequence[str]) -> Operations:
@@ -242,7 +243,7 @@ def _groups(connection: Connection, client: AdminClient, names: Sequence[str]) -
         return answers
 
     enough = succeeded_or(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND)
-    return _existing(ask(client, names, call, enough=enough, connection=connection))
+    return _existing(ask(client, names, call, enough=enough, timeout_s=connection.timeout_s))
 
 
 def _existing(answers: Mapping[str, Future[Any]]) -> Operations:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from reconciler.kafka import connect, group_listing, listing
+from reconciler.kafka import asking, connect, group_listing, listing
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.facts import Chunk, Work, read_chunk
 from reconciler.kafka.group_listing import GroupListing
@@ -122,9 +122,9 @@ def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
     with_groups = bool(needs.groups) or needs.readers
     progress("listing topics" + (" and groups" if with_groups else ""))
     # Side by side: with a broker that hangs each takes its whole patience.
-    groups = connect.background(lambda: _list_groups(connection, wanted=with_groups))
+    groups = asking.background(lambda: _list_groups(connection, wanted=with_groups))
     topics = listing.list_topics(connection)
-    log = connect.background(lambda: _log_sizes(connection, topics, wanted=with_groups))
+    log = asking.background(lambda: _log_sizes(connection, topics, wanted=with_groups))
     wanted = set(wishes.selected_topics(needs, topics.topics)) | wishes.exact_topics(needs)
     topics = listing.describe_topics(connection, topics, wanted)
     with_offsets = replace(needs, topics=tuple(need for need in needs.topics if need.offsets))
