@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from reconciler import __version__, gitops, pipeline
 from reconciler.errors import UsageError
+from reconciler.gitops import home
 from reconciler.kafka import connect, doctor
 from reconciler.kafka import journal as journals
 from reconciler.kafka.connect import Connection
@@ -45,12 +46,12 @@ def first_files(
     *,
     client: Mapping[str, str],
     journal_topic: str | None = None,
-    workflows: bool = True,
+    workflows: Mapping[str, str],
 ) -> Mapping[str, str]:
     """Path → text of a first repository, for the cluster that answers at these addresses.
 
-    `client`: librdkafka properties as a manifest has them, references for secrets. Raises UsageError for what no manifest may
-    hold, and ClusterUnreachable.
+    `client`: librdkafka properties as a manifest has them, references for secrets; `workflows`: from `workflow_files`, or nothing.
+    Raises UsageError for what no manifest may hold, and ClusterUnreachable.
     """
     made = _connection(bootstrap_servers, name, client, run)
     run.progress(f"asking {', '.join(bootstrap_servers)} for the cluster id")
@@ -59,9 +60,21 @@ def first_files(
         first_set(cluster_id, bootstrap_servers, name, client=client, journal_topic=journal_topic, schema=SCHEMA)
     )
     found[SCHEMA] = schema.schemas()["manifest.json"]
-    if workflows:
-        found |= {str(path): text for path, text in gitops.github(__version__).items()}
-    return found
+    return {**found, **workflows}
+
+
+def workflow_files(action: str | None) -> Mapping[str, str]:
+    """Path → text of the workflows. `action`: OWNER/NAME@COMMIT that they install this program from; default: where it came from.
+
+    Raises UsageError where neither tells.
+    """
+    origin = home.named(action) if action else home.installed()
+    if origin is None:
+        raise UsageError(
+            "the workflows install this program from a commit of its repository on GitHub, and this installation does not tell from "
+            "which: say --action OWNER/NAME@COMMIT, or --no-workflows"
+        )
+    return {str(path): text for path, text in gitops.github(origin, version=__version__).items()}
 
 
 def make_journal(

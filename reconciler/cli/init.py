@@ -26,6 +26,14 @@ Client = Annotated[
 Journal = Annotated[
     str | None, typer.Option("--journal-topic", help="Make this topic (kept for ever) and keep the journal there.")
 ]
+Action = Annotated[
+    str | None,
+    typer.Option(
+        "--action",
+        metavar="OWNER/NAME@COMMIT",
+        help="Where the workflows install this program from, on GitHub. Default: where this installation came from.",
+    ),
+]
 
 
 @accepts_settings
@@ -37,13 +45,15 @@ def init(
     client: Client = None,
     journal_topic: Journal = None,
     workflows: Annotated[bool, typer.Option("--workflows/--no-workflows", help="Also write .github/workflows.")] = True,
+    action: Action = None,
 ) -> int:
     """Connect, find the cluster id, and write a first Cluster manifest with harmless examples. Overwrites nothing."""
     servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
     properties = _properties(client or [])
+    files = onboarding.workflow_files(action) if workflows else {}
     with common.running(settings) as run:
         wanted = onboarding.first_files(
-            servers, name, run, client=properties, journal_topic=journal_topic, workflows=workflows
+            servers, name, run, client=properties, journal_topic=journal_topic, workflows=files
         )
         _write(wanted, directory)
         if journal_topic:  # last: it is the only thing that is not a file

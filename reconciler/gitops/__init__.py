@@ -1,25 +1,30 @@
-"""The files that run this program in a user's GitHub repository: workflows and the action that installs it. Data, not logic.
+"""The workflows that run this program in a user's GitHub repository. Data, not logic.
 
-`github/` is laid out like `.github/` and copied as it is; what differs from one repository to the next is read at run time, such
-as the names of the clusters. Which file does what is in docs/github.md.
+`github/` is laid out like `.github/` and is what this project's own repository runs; what differs from one repository to the next is
+read at run time, such as the names of the clusters. All but the program itself, which workflows elsewhere name by commit.
 """
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 
-REQUIREMENTS = PurePosixPath(".github/actions/reconciler/requirements.txt")
+from reconciler.gitops.home import Home
+
+ACTION = ".github/actions/reconciler"
+OWN = f"./{ACTION} # zizmor: ignore[self-repository]"
+"""How this project's own workflows name the action that installs the program."""
 
 
-def github(version: str) -> dict[PurePosixPath, str]:
-    """Path inside the repository → text, in a stable order. `version`: which release of this program the workflows install."""
-    root = files(__package__).joinpath("github")
-    found = dict(_walk(root, PurePosixPath(".github")))
-    found[REQUIREMENTS] = (
-        "# What the workflows install. Any line that pip understands: a version, a wheel in this repository, a git URL.\n"
-        f"kafka-reconciler=={version}\n"
-    )
-    return dict(sorted(found.items()))
+def github(home: Home | None, *, version: str) -> dict[PurePosixPath, str]:
+    """Path inside the repository → text, in a stable order.
+
+    `home`: the repository and commit that the workflows install this program from; None: the one that they lie in.
+    """
+    found = dict(sorted(_walk(files(__package__).joinpath("github"), PurePosixPath(".github"))))
+    if home is None:
+        return found
+    used = f"{home.repository}/{ACTION}@{home.commit} # reconciler {version}"
+    return {path: text.replace(OWN, used) for path, text in found.items()}
 
 
 def _walk(folder: Traversable, path: PurePosixPath) -> list[tuple[PurePosixPath, str]]:

@@ -11,6 +11,8 @@ from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 
 pytestmark = pytest.mark.brokers
 
+ACTION = f"acme/reconciler@{'0123456789' * 4}"
+
 
 def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -27,12 +29,13 @@ def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_path: Path) -> None:
     """The first set names the cluster that answered; `validate` accepts it without a warning; a second `init` changes nothing."""
-    words = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "local")
+    words = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "local", "--action", ACTION)
     made = reconciler(tmp_path, *words)
     assert made.returncode == 0, made.stderr
     text = "".join(path.read_text() for path in sorted((tmp_path / "manifests").rglob("*.yaml")))
     assert CLUSTER_ID in text
-    assert (tmp_path / ".github" / "workflows" / "plan.yml").is_file()
+    workflow = (tmp_path / ".github" / "workflows" / "plan.yml").read_text()
+    assert f"uses: {ACTION.replace('@', '/.github/actions/reconciler@')} #" in workflow
     valid = reconciler(tmp_path, "validate")
     assert valid.returncode == 0, valid.stderr + valid.stdout
     assert "warning" not in valid.stdout
@@ -41,3 +44,15 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
     assert again.returncode != 0
     assert "overwrite" in again.stderr
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_init_writes_nothing_while_it_is_open_what_the_workflows_install(cluster: Cluster, tmp_path: Path) -> None:
+    """A branch instead of a commit is wrong usage, found before the cluster is asked or a file written; without workflows it is no question."""
+    words = ("init", "--bootstrap-server", cluster.bootstrap_servers)
+    refused = reconciler(tmp_path, *words, "--action", "acme/reconciler@main")
+    assert refused.returncode == 64
+    assert "OWNER/NAME@COMMIT" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+    made = reconciler(tmp_path, *words, "--no-workflows")
+    assert made.returncode == 0, made.stderr
+    assert not (tmp_path / ".github").exists()

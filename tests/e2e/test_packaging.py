@@ -1,6 +1,10 @@
 """Wheel and sdist: they build, hold everything, and work where nothing but their dependencies is."""
 
+import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -8,11 +12,18 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from ruamel.yaml import YAML
 
 from reconciler import __version__, gitops
+from reconciler.gitops import ACTION
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
 from reconciler.load.first import first_set
+from reconciler.sandbox.cluster import Cluster
+from tests.e2e.github import expressions
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,23 +37,26 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`bin/` of an environment that holds the wheel; its dependencies come from this one, so that nothing is downloaded twice."""
-    folder = tmp_path_factory.mktemp("env")
+def empty_environment(folder: Path) -> Path:
+    """`bin/` of an environment in `folder` that sees this one's packages, so that no dependency is downloaded twice, but not this tree."""
     venv.create(folder, with_pip=False, symlinks=True)
     [site] = folder.glob("lib/python*/site-packages")
-    wheel = next(built.glob("*.whl"))
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    subprocess.run(
-        [*pip, "install", "--no-deps", "--no-index", "--quiet", str(wheel)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
     # Only the folder of packages: .pth files in it, such as the one of an editable install, are not read this way.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin"
+
+
+@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
+def installed(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`bin/` of an environment into which the wheel was installed, or the sdist."""
+    binaries = empty_environment(tmp_path_factory.mktemp("env"))
+    package = next(built.glob(request.param))
+    words = ["install", "--no-deps", "--no-index", "--no-build-isolation", "--force-reinstall", "--quiet", str(package)]
+    done = subprocess.run(
+        [str(binaries / "python"), "-m", "pip", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return binaries
 
 
 def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +76,7 @@ def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProces
 def test_the_wheel_holds_what_the_program_reads_beside_its_code(built: Path) -> None:
     """Workflows, lists of jars and the type marker are in the wheel; tests and manifests are not."""
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    for wanted in ("gitops/github/workflows/plan.yml", "gitops/github/actions/reconciler/action.yml", "py.typed"):
+    for wanted in ("gitops/github/workflows/plan.yml", "py.typed"):
         assert f"reconciler/{wanted}" in names
     assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]
@@ -76,8 +90,8 @@ def test_the_sdist_holds_the_package_and_its_licence(built: Path) -> None:
     assert not [name for name in names if name.startswith((".venv", ".git/", ".reconciler")) or "__pycache__" in name]
 
 
-def test_the_installed_wheel_tells_its_version_and_validates(installed: Path, tmp_path: Path) -> None:
-    """The command runs from the wheel alone, not from this tree."""
+def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_path: Path) -> None:
+    """The command runs from the wheel or the sdist alone, not from this tree."""
     version = run(installed, tmp_path, "--version")
     assert (version.returncode, version.stdout) == (0, f"reconciler {__version__}\n"), version.stderr
     for path, text in first_set("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu").items():
@@ -89,7 +103,7 @@ def test_the_installed_wheel_tells_its_version_and_validates(installed: Path, tm
         [
             str(installed / "python"),
             "-c",
-            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github('1')))",
+            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github(None, version='1')))",
         ],
         cwd=tmp_path,
         check=True,
@@ -98,7 +112,112 @@ def test_the_installed_wheel_tells_its_version_and_validates(installed: Path, tm
         timeout=60,
     )
     assert where.stdout.startswith(str(installed.parent)), where.stdout
-    assert where.stdout.split()[-1] == str(len(gitops.github("1")))
+    assert where.stdout.split()[-1] == str(len(gitops.github(None, version="1")))
+
+
+@pytest.mark.brokers
+@pytest.mark.spark
+def test_what_is_installed_plans_against_a_sandbox(installed: Path, tmp_path: Path, cluster: Cluster) -> None:
+    """A floor that needs the scan: Spark and its workers find the installed package, and the plan holds the one record too many."""
+    topic = f"packaged-{uuid4().hex[:8]}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec: {{clusterId: {cluster.cluster_id}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+spec: {{topics: [{topic}], keep: {{last: 10}}}}
+"""
+    )
+    planned = run(installed, tmp_path, "plan", "--detailed-exitcode", "--spark-master", "local[1]")
+    assert planned.returncode == 2, planned.stderr
+    assert f"! {topic}[0]   log start 0 -> 1   (end 11)" in planned.stdout
+
+
+def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> None:
+    """The composite action's own scripts, run in order with what GitHub gives them, end with a `reconciler` of this tree's version."""
+    action = YAML(typ="safe").load((ROOT / ACTION / "action.yml").read_text(encoding="utf-8"))
+    binaries = empty_environment(tmp_path / "env")
+    source = tmp_path / "action" / "acme" / "reconciler" / "commit"  # as a runner lays out an action's repository
+    for part in ("reconciler", ".github", "pyproject.toml", "README.md", "LICENSE", "requirements.lock"):
+        (source / part).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy(ROOT / part, source / part)
+    outputs: dict[str, str] = {}
+    said = ""
+    for step in action["runs"]["steps"]:
+        if "run" not in step:
+            continue
+        assert step["shell"] == "bash"
+        told = tmp_path / "outputs"
+        told.write_text("")
+        contexts = {"steps": {"source": {"outputs": outputs}}}
+        given = {name: expressions.value(text, contexts, {}) for name, text in step.get("env", {}).items()}
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                **given,
+                "PIP_NO_INDEX": "1",  # everything on the lock file is here already, and nothing else may be asked for
+                "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+                "GITHUB_ACTION_PATH": str(source / ACTION),
+                "GITHUB_OUTPUT": str(told),
+            },
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        outputs |= dict(line.split("=", 1) for line in told.read_text().splitlines())
+        said = done.stdout
+    assert outputs["path"] == str(source)
+    assert re.fullmatch(r"[0-9a-f]{16}", outputs["lock"])
+    assert said == f"reconciler {__version__}\n"
+    [record] = tmp_path.glob("env/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
+    assert json.loads(record.read_text())["url"] == source.as_uri()
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("reconciler dri", {"drift"}),
+        ("reconciler sandbox ", {"up", "down", "status"}),
+        ("reconciler drift --metr", {"--metrics"}),
+        ("reconciler plan --color ", {"auto", "always", "never"}),
+    ],
+)
+def test_bash_completes_commands_options_and_choices(
+    installed: Path, tmp_path: Path, typed: str, offered: set[str]
+) -> None:
+    """A real bash that has sourced the completion script offers what the command line knows."""
+    completed = f"""
+source <(_RECONCILER_COMPLETE=source_bash reconciler)
+COMP_LINE={shlex.quote(typed)}
+read -ra COMP_WORDS <<< "$COMP_LINE"
+[[ "$COMP_LINE" != *" " ]] || COMP_WORDS+=("")
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_reconciler_completion reconciler
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-c", completed],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{installed}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert set(done.stdout.split()) == offered, done.stderr
 
 
 def test_completion_is_offered_for_the_usual_shells(installed: Path, tmp_path: Path) -> None:

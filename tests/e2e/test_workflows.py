@@ -16,7 +16,7 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.tools import run_tool
-from tests.e2e.github.runner import REPOSITORY, GitHub, WorkflowRun, put_stand_ins
+from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, put_stand_ins
 
 pytestmark = pytest.mark.brokers
 
@@ -39,7 +39,7 @@ class Repository:
         put_stand_ins(self.state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
-        for path, text in gitops.github("0.0.0").items():
+        for path, text in gitops.github(HOME, version="0.0.0").items():
             self._write(str(path), text)
         for name, cluster in clusters.items():
             self._write(f"manifests/{name}/cluster.yaml", _cluster_manifest(name, cluster.cluster_id))

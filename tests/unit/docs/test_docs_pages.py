@@ -177,7 +177,7 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
     written = first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*written, SCHEMA, *map(str, gitops.github("0"))]
+    paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
     reasons = (f"**{code}** {told.title}. {told.explanation}\n" for code, told in REASONS.items())
     return {
         "comment": fenced(render.markdown(plan), "markdown"),

@@ -10,33 +10,51 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import gitops
+from reconciler.gitops.home import Home
 
 ROOT = Path(__file__).parents[3]
-WRITTEN = gitops.github("1.2.3")
+HOME = Home("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
+OWN = gitops.github(None, version="1.2.3")
+WRITTEN = gitops.github(HOME, version="1.2.3")
+USED = f"acme/reconciler/.github/actions/reconciler@{HOME.commit} # reconciler 1.2.3"
+ACTION = ".github/actions/reconciler/action.yml"
 WORKFLOWS = [str(path) for path in WRITTEN if path.parent.name == "workflows"]
 
 
-def test_init_writes_the_four_workflows_the_action_and_what_it_installs() -> None:
-    """Nothing is missing from the package's data, and the version asked for is the one installed."""
+def test_init_writes_the_four_workflows_which_install_one_commit_of_this_program() -> None:
+    """Nothing is missing from the package's data, and no workflow installs by a name that somebody else could register."""
     assert [str(path) for path in WRITTEN] == [
-        ".github/actions/reconciler/action.yml",
-        ".github/actions/reconciler/requirements.txt",
         ".github/workflows/apply.yml",
         ".github/workflows/converge.yml",
         ".github/workflows/drift.yml",
         ".github/workflows/plan.yml",
     ]
-    assert WRITTEN[gitops.REQUIREMENTS].splitlines()[-1] == "kafka-reconciler==1.2.3"
+    for path, text in WRITTEN.items():
+        installs = re.findall(r"uses: (.*/reconciler.*)", text)
+        assert installs == [USED] * len(installs), path
+        assert installs
+        assert "pip install" not in text
 
 
 def test_this_repository_runs_the_very_workflows_that_init_writes() -> None:
-    """The copies under .github/ equal the package's data; only what is installed differs, since this repository installs itself."""
-    for path, text in WRITTEN.items():
-        if path != gitops.REQUIREMENTS:
-            assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
+    """The copies under .github/ equal the package's data; elsewhere only the line differs that says where the action is."""
+    for path, text in OWN.items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
+        assert WRITTEN[path].replace(USED, gitops.OWN) == text
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ".github/actions/reconciler/action.yml"])
+def test_the_action_installs_what_came_along_with_it() -> None:
+    """The program from the action's own commit, its dependencies from the lock file by hash: no package index is asked for this program."""
+    text = (ROOT / ACTION).read_text(encoding="utf-8")
+    assert "kafka-reconciler" not in text
+    installs = re.findall(r"pip install (.*)", text)
+    assert installs == [
+        '--quiet --require-hashes --requirement "$SOURCE/requirements.lock"',
+        '--quiet --no-deps --no-build-isolation "$SOURCE"',
+    ]
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ACTION])
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
     """Every `uses` is local or a full commit with the version beside it, one version of each action throughout."""
     uses = re.findall(r"uses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
@@ -69,12 +87,19 @@ def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: 
     assert text.count("persist-credentials: false") == text.count("actions/checkout@")
 
 
-def test_zizmor_finds_nothing_in_the_workflows() -> None:
-    """The auditor of workflows is silent at its default level."""
+@pytest.mark.parametrize("files", ["this repository's", "init's"])
+def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
+    """The auditor of workflows is silent at its default level, about our own as about those that users get."""
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
+    folder = ROOT / ".github"
+    if files == "init's":
+        folder = tmp_path / ".github"
+        for path, text in WRITTEN.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [zizmor, "--offline", "--quiet", "--no-progress", str(ROOT / ".github")],
+        [zizmor, "--offline", "--quiet", "--no-progress", str(folder)],
         capture_output=True,
         text=True,
         check=False,
