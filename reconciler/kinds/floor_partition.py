@@ -156,7 +156,7 @@ class Floor:
         return Waiting(
             address=address,
             declared_at=self.declared_at,
-            reason=f"{reason}; purged {format_instant(last)}, next after every {format_duration(every_ms)}",
+            reason=f"{reason}; last purged at {format_instant(last)}, and purges of a partition are at least {format_duration(every_ms)} apart",
             until_ms=last + every_ms + 1,
         )
 

@@ -206,7 +206,7 @@ def unlisted(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) ->
         if isinstance(facts.type, Unread):
             return not_read(f"the type of group {shown(group)}", facts.type)
         if facts.type not in REMOVABLE:
-            return _wrong_type(group, facts.type, sorted(REMOVABLE))
+            return _wrong_type(group, facts.type, ())
         why = "is not listed, but the cluster still holds something of it"
     elif snapshot.groups_incomplete is None:
         return None
@@ -222,9 +222,15 @@ def unlisted(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) ->
 
 
 def _wrong_type(group: str, type_: GroupType, types: Iterable[str]) -> Objection:
+    if type_ in REMOVABLE:
+        return Objection(
+            code="B302",
+            reason=f"{shown(group)} is a {type_} group; types allows {' and '.join(types)} only",
+            next_step="take it out of groups, or correct types",
+        )
     kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
     return Objection(
         code="B302",
-        reason=f"{shown(group)} is {kind}; types allows {' and '.join(types)}",
-        next_step="take it out of groups, or correct types; share, streams and connect groups are never removed",
+        reason=f"{shown(group)} is {kind}; only {' and '.join(sorted(REMOVABLE))} groups are ever removed",
+        next_step="take it out of groups",
     )

@@ -154,4 +154,10 @@ REASONS: Mapping[str, Reason] = {
         "idleFor: 0s gives up the evidence that a group is idle, which is for exact names only: whoever writes a pattern cannot "
         "have looked at each group that it will ever match.",
     ),
+    "B306": Reason(
+        "another policy waits for the group's position",
+        "A retention floor of the same manifests names the group under unreadBy: whatever the group has not committed past stays. "
+        "Without the group that floor would never purge again, since a missing group is not one that has read everything. Take the "
+        "group out of unreadBy first, or name it under exceptGroups of the removal.",
+    ),
 }

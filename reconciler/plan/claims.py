@@ -1,6 +1,7 @@
 """Who selects what: selectors resolved against live names, once per policy, and the subjects that two policies of one kind claim.
 
-A subject that two policies claim is acted upon by neither: nobody has said which of them is right.
+A subject that two policies claim is acted upon by neither: nobody has said which of them is right. Nor is a group removed while a
+floor of the same manifests waits for it.
 """
 
 from collections import Counter, defaultdict
@@ -153,3 +154,27 @@ def _objection(policy: Policy, name: str, others: Sequence[Policy]) -> Objection
 
 def _except(policy: Policy) -> str:
     return "exceptGroups" if isinstance(policy, GroupRemoval) else "exceptTopics"
+
+
+class Awaited:
+    """The groups that floors name under `unreadBy`, also floors that a plan was not asked to carry out: each waits for its commits."""
+
+    def __init__(self, policies: Iterable[Policy]) -> None:
+        self._floors: defaultdict[str, list[RetentionFloor]] = defaultdict(list)
+        for policy in sorted(policies, key=lambda p: p.address):
+            if isinstance(policy, RetentionFloor):
+                for group in policy.spec.keep.unread_by or ():
+                    self._floors[group].append(policy)
+
+    def removal(self, group: str) -> Objection | None:
+        """Why `group` may not be removed; None: no floor waits for it."""
+        floors = self._floors.get(group)
+        if not floors:
+            return None
+        cited = ", ".join(f"{floor.address} ({floor.declared_at})" for floor in floors[:3])
+        more = " and others" if len(floors) > 3 else ""
+        return Objection(
+            code="B306",
+            reason=f"group {shown(group)} is named in unreadBy of {cited}{more}: without it nothing would ever be purged there again",
+            next_step="take it out of unreadBy first, or name it in exceptGroups of the removal",
+        )

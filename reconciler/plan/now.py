@@ -137,7 +137,10 @@ class Now:
             return Ending(Status.FAILED, f"when {action.partition} was last purged could not be read: {last.reason}")
         if self.now_ms - last > every_ms:
             return None
-        return Ending(Status.WAITING, f"purged {format_instant(last)}, next after every {format_duration(every_ms)}")
+        return Ending(
+            Status.WAITING,
+            f"last purged at {format_instant(last)}, and purges of a partition are at least {format_duration(every_ms)} apart",
+        )
 
     def _removal(self, action: DeleteGroup) -> Ending | None:
         name = shown(action.group)

@@ -19,13 +19,13 @@ from reconciler.kinds import (
     retention_floor,
 )
 from reconciler.kinds.objection import Objection
-from reconciler.model.action import Election, Mode
+from reconciler.model.action import DeleteGroup, Election, Mode
 from reconciler.model.names import Address
 from reconciler.model.needs import Needs
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Skipped, Source, in_order
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
-from reconciler.plan.claims import Claims, Contest, Selection, selection
+from reconciler.plan.claims import Awaited, Claims, Contest, Selection, selection
 from reconciler.plan.protection import Protection
 from reconciler.plan.targets import Targets
 
@@ -63,13 +63,13 @@ def plan(
         )
     wanted = Targets.parse(targets)
     selections = sorted((selection(policy, snapshot) for policy in policies), key=lambda s: s.policy.address)
-    claims = Claims(selections)
+    claims, awaited = Claims(selections), Awaited(s.policy for s in selections)
     protection = Protection.of(cluster)
     chosen = [s for s in selections if s.policy.mode in modes and wanted.touch(s.policy.address)]
     decisions = in_order(
         decision
         for one in chosen
-        for decision in _decided(one, claims.contests(one), protection, snapshot)
+        for decision in _decided(one, claims.contests(one), protection, awaited, snapshot)
         if wanted.include(decision.address)
     )
     wanted.prove(decisions, [s.policy.address for s in selections])
@@ -117,9 +117,13 @@ def _decide(policy: Policy, subjects: Mapping[str, bool], snapshot: ClusterSnaps
 
 
 def _decided(
-    one: Selection, contests: Mapping[str, Contest], protection: Protection, snapshot: ClusterSnapshot
+    one: Selection,
+    contests: Mapping[str, Contest],
+    protection: Protection,
+    awaited: Awaited,
+    snapshot: ClusterSnapshot,
 ) -> Iterator[Decision]:
-    """All decisions of one policy: too many, protected, contested, and what its kind says about the rest."""
+    """All decisions of one policy: too many, protected, contested, awaited, and what its kind says about the rest."""
     policy = one.policy
     if objection := _too_many(one):
         yield objection.blocked(policy.address, policy.declared_at)
@@ -134,7 +138,9 @@ def _decided(
     for decision in _decide(policy, free, snapshot):
         address = decision.address
         contest = contests.get(address.name)
-        if contest is None or isinstance(decision, Skipped):
+        if contest is None and isinstance(decision, DeleteGroup) and (objection := awaited.removal(decision.group)):
+            yield objection.blocked(address, policy.declared_at)
+        elif contest is None or isinstance(decision, Skipped):
             yield decision
         elif contest.partitions is None:
             # all of it is claimed twice, so once for the whole topic and not once per partition

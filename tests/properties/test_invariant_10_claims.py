@@ -1,8 +1,8 @@
-"""Invariant 10: a subject claimed by two policies is never acted upon."""
+"""Invariant 10: a subject claimed by two policies is never acted upon; a group that a floor waits for counts as claimed by it."""
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from reconciler.kinds import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
@@ -65,6 +65,23 @@ def test_a_subject_of_two_policies_is_left_alone(world: World, modes: set[Mode])
             else (action.partition.topic, action.partition.partition)
         )
         assert claims[sort_of(action), name, number] == 1
+
+
+@given(worlds(), st.sets(st.sampled_from(Mode), min_size=1))
+def test_a_group_that_a_floor_waits_for_is_not_removed(world: World, modes: set[Mode]) -> None:
+    """Whoever names a group in unreadBy claims its commits; also where the floor is not to be carried out now."""
+    awaited = {
+        group
+        for policy in world.policies
+        if isinstance(policy, RetentionFloor)
+        for group in policy.spec.keep.unread_by or ()
+    }
+    for decision in world.plan(modes=modes).decisions:
+        if isinstance(decision, DeleteGroup):
+            assert decision.group not in awaited
+        elif isinstance(decision, Blocked) and decision.code == "B306":
+            assert decision.address.name in awaited
+            event("a removal is held up")
 
 
 @given(worlds())

@@ -47,21 +47,36 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
 @pytest.mark.parametrize(
     ("facts", "spec", "code", "words"),
     [
-        ({"type": GroupType.SHARE}, {}, "B302", '"old-etl" is a share group; types allows classic and consumer'),
-        ({"type": GroupType.STREAMS}, {}, "B302", '"old-etl" is a streams group; types allows classic and consumer'),
-        ({"type": GroupType.CONNECT}, {}, "B302", '"old-etl" is a connect group; types allows classic and consumer'),
+        (
+            {"type": GroupType.SHARE},
+            {},
+            "B302",
+            '"old-etl" is a share group; only classic and consumer groups are ever removed',
+        ),
+        (
+            {"type": GroupType.STREAMS},
+            {},
+            "B302",
+            '"old-etl" is a streams group; only classic and consumer groups are ever removed',
+        ),
+        (
+            {"type": GroupType.CONNECT},
+            {},
+            "B302",
+            '"old-etl" is a connect group; only classic and consumer groups are ever removed',
+        ),
         ({"type": GroupType.HIDDEN}, {}, "B302", '"old-etl" is of a type that the cluster does not tell'),
         (
             {"type": GroupType.SHARE, "listed": False},
             {},
             "B302",
-            '"old-etl" is a share group; types allows classic and consumer',
+            '"old-etl" is a share group; only classic and consumer groups are ever removed',
         ),
         (
             {"type": GroupType.CONSUMER},
             {"types": ["classic"]},
             "B302",
-            '"old-etl" is a consumer group; types allows classic',
+            '"old-etl" is a consumer group; types allows classic only',
         ),
         ({"state": GroupState.STABLE}, {}, "B303", 'group "old-etl" is STABLE, not EMPTY: it is in use'),
         ({"state": GroupState.DEAD}, {}, "B303", 'group "old-etl" is DEAD, not EMPTY'),

@@ -305,8 +305,8 @@ def test_exceptions_are_matched_once_per_group() -> None:
             {},
             (
                 "B302",
-                '"old-etl" is a share group; types allows classic and consumer',
-                "take it out of groups, or correct types; share, streams and connect groups are never removed",
+                '"old-etl" is a share group; only classic and consumer groups are ever removed',
+                "take it out of groups",
                 False,
             ),
         ),

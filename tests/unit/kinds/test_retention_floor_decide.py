@@ -647,8 +647,8 @@ def test_within_every_the_purge_waits(ago: int, waits: bool) -> None:
     assert isinstance(decision, Waiting)
     assert decision.until_ms == NOW_MS - ago + 30 * SECOND + 1
     assert (decision.address, decision.declared_at) == (ADDRESS, Place("manifests/floors.yaml", 9, 1))
-    assert decision.reason.startswith("last 60 begins at offset 40 (end 100); purged ")
-    assert decision.reason.endswith("next after every 30s")
+    assert decision.reason.startswith("last 60 begins at offset 40 (end 100); last purged at ")
+    assert decision.reason.endswith("purges of a partition are at least 30s apart")
 
 
 def test_never_purged_does_not_wait() -> None:

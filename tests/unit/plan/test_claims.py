@@ -1,10 +1,11 @@
 """Who claims what, and whom a quarrel cites."""
 
 from reconciler.kinds import Policy
-from reconciler.model.plan import Blocked, Decision
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.action import DeleteGroup, Mode
+from reconciler.model.plan import Blocked, Decision, Satisfied
+from reconciler.model.snapshot import ClusterSnapshot, GroupState
 from reconciler.plan.claims import Claims, selection
-from tests.strategies.facts import floor, group, leaders, partition, planned, removal, snapshot, topic
+from tests.strategies.facts import floor, group, leaders, partition, planned, reader, removal, snapshot, topic
 
 
 def contests(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
@@ -85,3 +86,52 @@ def test_many_who_quarrel_are_not_all_cited() -> None:
     more = reason(planned(five, facts).decisions[0])
     assert more.endswith('GroupRemoval/d (manifests/groups.yaml:4) and others all claim group "g"')
     assert "GroupRemoval/e" not in more
+
+
+def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
+    """Removing it made that floor's purges stale for ever: a missing group is not one that has read everything."""
+    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
+    waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
+    for policies in (waiting, waiting[::-1]):
+        for selector, more in (("old-etl", {}), ("*", {"expectAtMost": 9})):
+            decisions = planned([removal(selector, **more), *policies], facts).decisions
+            found = {d.address.name: d for d in decisions if d.address.kind == "GroupRemoval"}
+            blocked = found["old-etl"]
+            assert isinstance(blocked, Blocked)
+            assert (blocked.code, blocked.unread) == ("B306", False)
+            assert blocked.reason == (
+                'group "old-etl" is named in unreadBy of RetentionFloor/f0 (manifests/floors.yaml:9), RetentionFloor/f1 '
+                "(manifests/floors.yaml:9), RetentionFloor/f2 (manifests/floors.yaml:9) and others: without it nothing would ever be purged "
+                "there again"
+            )
+            assert blocked.next_step == "take it out of unreadBy first, or name it in exceptGroups of the removal"
+            assert selector != "*" or isinstance(found["other"], DeleteGroup)
+    three = planned([removal("old-etl"), *waiting[1:]], facts).decisions[0]
+    assert isinstance(three, Blocked)
+    assert "f3" in three.reason
+    assert "and others" not in three.reason
+
+
+def test_a_floor_outside_of_this_run_waits_as_well() -> None:
+    """Narrowed to targets or modes a plan still knows every policy."""
+    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"))
+    policies = [removal("old-etl"), floor(keep={"unreadBy": ["old-etl"]}, envelope={"mode": "continuous"})]
+    for changes in ({"targets": ["GroupRemoval/dead"]}, {"modes": {Mode.MERGE}}):
+        (only,) = planned(policies, facts, **changes).decisions
+        assert isinstance(only, Blocked)
+        assert only.code == "B306"
+
+
+def test_only_a_removal_is_held_up_by_a_waiting_floor() -> None:
+    """A group that would not be removed anyway is told for its own reason, and other groups are free."""
+    waiting = floor(keep={"unreadBy": ["old-etl"]})
+    busy = snapshot(partition(), group("old-etl", state=GroupState.STABLE))
+    assert [d.code for d in planned([removal("old-etl"), waiting], busy).decisions[:1] if isinstance(d, Blocked)] == [
+        "B303"
+    ]
+    gone = snapshot(partition())
+    assert isinstance(planned([removal("old-etl"), waiting], gone).decisions[0], Satisfied)
+    read = floor(keep={"last": 1})
+    assert isinstance(
+        planned([removal("old-etl"), read], snapshot(partition(), group("old-etl"))).decisions[0], DeleteGroup
+    )

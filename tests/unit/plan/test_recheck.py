@@ -349,7 +349,7 @@ def test_the_purge_interval_has_to_be_over_by_now(last: Any, status: Status | No
     assert (None if found is None else found[0]) is status
     if status is Status.WAITING:
         assert found is not None
-        assert found[1].endswith("next after every 30s")
+        assert found[1].endswith("purges of a partition are at least 30s apart")
 
 
 def test_without_a_clock_the_journal_does_not_matter() -> None:
