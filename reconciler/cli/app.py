@@ -13,49 +13,13 @@ from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
-from reconciler.cli.apply import apply
-from reconciler.cli.clusters import clusters
-from reconciler.cli.converge import converge, watch
-from reconciler.cli.demo import demo
-from reconciler.cli.doctor import doctor
-from reconciler.cli.drift import drift
-from reconciler.cli.explain import explain
-from reconciler.cli.init import init
-from reconciler.cli.journal import journal
-from reconciler.cli.plan import plan, plan_diff, show
-from reconciler.cli.sandbox import sandbox_app
-from reconciler.cli.scan import scan
-from reconciler.cli.schema import schema
-from reconciler.cli.validate import validate
+from reconciler.cli.verbs import outlined
 from reconciler.errors import ManifestsInvalid, ReconcilerError
 
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
 
-app = typer.Typer(
-    name="reconciler",
-    help="Housekeeping of Apache Kafka clusters from manifests: what was reviewed is an upper bound of what happens.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command()(demo)
-app.add_typer(sandbox_app, name="sandbox")
-app.command()(init)
-app.command()(validate)
-app.command()(clusters)
-app.command()(doctor)
-app.command()(plan)
-app.command(name="plan-diff", hidden=True)(plan_diff)
-app.command()(show)
-app.command()(explain)
-app.command()(apply)
-app.command()(converge)
-app.command()(watch)
-app.command()(drift)
-app.command()(scan)
-app.command()(journal)
-app.command()(schema)
+app = outlined()
 
 
 def _version(asked: bool) -> None:

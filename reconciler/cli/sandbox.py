@@ -11,7 +11,11 @@ from reconciler.sandbox import cluster as clusters
 from reconciler.sandbox import jars, named
 
 sandbox_app = typer.Typer(
-    help="Real local Kafka brokers, to try things on.", no_args_is_help=True, rich_markup_mode=None
+    help="Real local Kafka brokers, to try things on.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 Name = Annotated[str, typer.Option("--name", help="One of several sandboxes.")]

@@ -220,7 +220,7 @@ def parsed(words: list[str]) -> None:
         return
     command = typer.main.get_command(app)
     while isinstance(command, TyperGroup):
-        command, words = command.commands[words[0]], words[1:]
+        _, command, words = command.resolve_command(typer.Context(command), list(words))
     command.make_context("reconciler", list(words))
 
 

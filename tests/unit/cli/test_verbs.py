@@ -1,0 +1,31 @@
+"""The table of commands: what it says is what the commands say, and typing one imports that one only."""
+
+import subprocess
+import sys
+
+import pytest
+
+from reconciler.cli import verbs
+
+
+@pytest.mark.parametrize("verb", verbs.TOLD)
+def test_the_line_of_the_table_is_the_first_sentence_of_the_command(verb: verbs.Verb) -> None:
+    """`--help` of the program and of the command begin alike, and a command hidden in one is hidden in the other."""
+    found = verbs.command(verb)
+    assert found.help.startswith(verbs.TOLD[verb])
+    assert found.name == verb or verb == "sandbox"
+    assert found.hidden == (verb in verbs.HIDDEN)
+
+
+@pytest.mark.parametrize("words", ["--version", "--help"])
+def test_what_needs_no_cluster_imports_no_client_and_no_arrow(words: str) -> None:
+    """Each costs more to import than the rest of the start: `--version` once took 1.5 s."""
+    program = (
+        "import sys\n"
+        "from reconciler.cli.app import run\n"
+        f"assert run({words.split()!r}) == 0\n"
+        "heavy = {'confluent_kafka', 'pyarrow', 'pyspark', 'deepdiff', 'pydantic'} & sys.modules.keys()\n"
+        "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
