@@ -1,0 +1,312 @@
+"""The scan against its opponents, side by side on one cluster in one run; writes its section of RESULTS.md (`--dry` only prints it).
+
+    python -m bench.scan                   5,000 then 30,000 partitions, 1,000 then 5,000 groups, five million commit records
+    python -m bench.scan --quick --dry     a tenth of that
+
+Decided here: what is run beside what, and how often. The cluster is built in `world`, the plain opponent is `plain`.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import results
+from bench.processes import Peaks, Ran, ours, run
+from bench.world import COMMITS_PER_GROUP, LOG, World, log_records, world
+from reconciler.sandbox.jars import DEFAULT_VERSION
+from reconciler.sandbox.tools import tool_command
+from tests.spark.servers import connect_server
+
+HEAD = ("work", "measured", "opponent, same run", "ratio", "goal")
+ENGINE = "local[2]"
+MANIFESTS = """apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: bench}
+spec:
+  clusterId: %(cluster_id)s
+  bootstrapServers: [%(servers)s]
+  limits: {topics: 100_000, recordsPercent: 100, recordsPercentPerTopic: 100, groups: 1_000_000, elections: 1_000_000}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: week}
+spec:
+  topics: ["bench-*"]
+  expectAtMost: 100_000
+  keep: {newerThan: 7d}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {name: idle}
+spec:
+  groups: ["group-*"]
+  expectAtMost: 1_000_000
+  idleFor: 7d
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: preferred}
+spec:
+  topics: ["bench-*"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large the cluster gets, step by step, and how often everything is run."""
+
+    partitions: int = 5_000
+    groups: int = 1_000
+    more_groups: int = 5_000
+    more_partitions: int = 30_000
+    records: int = 5_000_000
+    repeat: int = 5
+    tools: int = 3
+
+
+QUICK = Sizes(partitions=500, groups=100, more_groups=500, more_partitions=3_000, records=250_000, repeat=3, tools=2)
+
+
+@dataclass(slots=True)
+class Bench:
+    """One run: the cluster, a folder with manifests, and the rows so far."""
+
+    world: World
+    folder: Path
+    sizes: Sizes
+    say: Callable[[str], None]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def row(self, work: str, measured: str, opponent: str = "", ratio: str = "", goal: str = "") -> None:
+        self.rows.append((work, measured, opponent, ratio, goal))
+        self.say(f"ROW {work}: {measured}; {opponent} {ratio} (goal {goal})")
+
+    @property
+    def manifests(self) -> Path:
+        return self.folder / "manifests"
+
+    def write_manifests(self) -> None:
+        self.manifests.mkdir(exist_ok=True)
+        servers = ", ".join(f'"{server}"' for server in self.world.servers.split(","))
+        text = MANIFESTS % {"cluster_id": self.world.cluster.cluster_id, "servers": servers}
+        (self.manifests / "bench.yaml").write_text(text, encoding="utf-8")
+
+
+def whole_plan(bench: Bench, goal: str) -> None:
+    """`plan` as a process, against Kafka's own two tools run one after the other. In turns, so that both meet the same noise."""
+    sizes, plans, tools = bench.sizes, [], []
+    peaks = Peaks()
+    for turn in range(max(sizes.repeat, sizes.tools)):
+        if turn < sizes.repeat:
+            ran = plan(bench)
+            plans.append(ran.seconds)
+            peaks = ran.peaks
+            bench.say(f"plan {plans[-1]:.1f} s")
+        if turn < sizes.tools:
+            tools.append(sum(tool(bench, *words) for words in TOOLS))
+            bench.say(f"Kafka's tools {tools[-1]:.1f} s")
+    world = bench.world
+    bench.row(
+        f"whole `plan`, cold, {world.partitions:,} partitions, {world.groups:,} groups × {COMMITS_PER_GROUP} commits, "
+        f"{log_records(world.servers):,} records of the commit log",
+        results.told(plans, " s"),
+        f"`kafka-get-offsets` + `kafka-consumer-groups --describe --all-groups`: {results.told(tools, ' s')}",
+        ratio(plans, tools),
+        goal,
+    )
+    bench.say(f"memory of the last plan: {peaks}")
+
+
+TOOLS = (("kafka-get-offsets",), ("kafka-consumer-groups", "--describe", "--all-groups"))
+
+
+def tool(bench: Bench, name: str, *words: str) -> float:
+    command = ["-Xmx2g" if word == "-Xmx256m" else word for word in tool_command(bench.world.cluster, name, *words)]
+    ran = run(command)
+    check(ran, name)
+    return ran.seconds
+
+
+def plan(bench: Bench) -> Ran:
+    saved = bench.folder / "plan.json"
+    command = [sys.executable, "-m", "reconciler", "plan", str(bench.manifests), "--out", str(saved)]
+    ran = run([*command, "--spark-master", ENGINE], memory=True, cwd=bench.folder)
+    check(ran, "plan")
+    return ran
+
+
+def check(ran: Ran, what: str) -> None:
+    if ran.exit_code:
+        raise RuntimeError(f"{what}: exit code {ran.exit_code}\n{ran.stdout[-1_000:]}\n{ran.stderr[-2_000:]}")
+
+
+def warm_scan(bench: Bench) -> None:
+    """The same needs in a session that is warm, against the same calls in plain Python."""
+    words = (bench.world.servers, str(bench.sizes.repeat))
+    found = ours("bench.scanning", "scans", ENGINE, *words, str(bench.manifests))[str(bench.manifests)]
+    other = ours("bench.scanning", "plain", *words)
+    parts = ", ".join(f"{name} {statistics.median(other[f'{name}_s']):.2f}" for name in ("offsets", "commits", "log"))
+    bench.row(
+        f"scan alone, warm session, {bench.world.partitions:,} partitions, {bench.world.groups:,} groups",
+        results.told(found, " s", digits=2),
+        f"the same librdkafka calls in plain Python: {results.told(other['plain_s'], ' s', digits=2)} (of these {parts})",
+        ratio(found, other["plain_s"]),
+        "≤ 1.5 ×",
+    )
+
+
+def session_start(bench: Bench) -> None:
+    """Each start in a process of its own; the server of the second row has served one session before."""
+    cold = [ours("bench.scanning", "session", ENGINE) for _ in range(bench.sizes.repeat)]
+    first = statistics.median(each["first_row_s"] for each in cold)
+    bench.row(
+        f"start of a session, cold, `{ENGINE}`",
+        results.told([each["session_s"] for each in cold], " s"),
+        f"first row from a Python worker after {first:.1f} s",
+        goal="≤ 6 s",
+    )
+    log = bench.folder / "connect"
+    log.mkdir(exist_ok=True)
+    with connect_server(log) as remote:
+        _first, *warm = (ours("bench.scanning", "session", remote) for _ in range(bench.sizes.repeat + 1))
+    first = statistics.median(each["first_row_s"] for each in warm)
+    bench.row(
+        "start of a session, warm Connect server",
+        results.told([each["session_s"] for each in warm], " s", digits=2),
+        f"first row from a Python worker after {first:.1f} s",
+        goal="≤ 1 s",
+    )
+
+
+def partitions_alone(bench: Bench) -> tuple[list[float], list[float]]:
+    """Warm scans of an empty need and of all partitions' offsets."""
+    words = (ENGINE, bench.world.servers, str(bench.sizes.repeat), "empty", "partitions")
+    found = ours("bench.scanning", "scans", *words)
+    bench.say(f"{bench.world.partitions:,} partitions {results.told(found['partitions'], ' s', digits=2)}")
+    return found["empty"], found["partitions"]
+
+
+def growth(bench: Bench, small: tuple[list[float], list[float]], few: int) -> None:
+    large = partitions_alone(bench)
+    net = [statistics.median(scans) - statistics.median(empty) for empty, scans in (small, large)]
+    times = bench.world.partitions / few
+    bench.row(
+        f"growth from {few:,} to {bench.world.partitions:,} partitions (× {times:.1f}), warm, an empty scan subtracted",
+        f"{net[0]:.2f} s → {net[1]:.2f} s",
+        f"empty scan: {results.told(large[0], ' s', digits=2)}; whole: {results.told(large[1], ' s', digits=2)}",
+        f"{net[1] / net[0]:.1f} ×",
+        f"≤ {times:.0f} ×",
+    )
+
+
+def memory(bench: Bench) -> None:
+    """Peaks of a whole `plan`; the planner and the plan itself are in the driver's."""
+    runs = [plan(bench) for _ in range(bench.sizes.tools)]
+    both = [ran.peaks.driver + ran.peaks.jvm for ran in runs]
+    middle = sorted(runs, key=lambda ran: ran.peaks.driver + ran.peaks.jvm)[len(runs) // 2].peaks
+    bench.row(
+        f"driver and JVM, peak, whole `plan` at {bench.world.partitions:,} partitions and "
+        f"{bench.world.groups * COMMITS_PER_GROUP:,} commits",
+        results.told(both, " MiB", digits=0),
+        f"driver {middle.driver:.0f}, JVM {middle.jvm:.0f}; Python workers beside them {middle.workers:.0f} MiB; "
+        f"the plan takes {results.told([ran.seconds for ran in runs], ' s')}",
+        goal="≤ 1,024 MiB",
+    )
+
+
+def commit_log(bench: Bench) -> None:
+    """Five million records: from asking to facts in the driver, on two cores; ours without Spark; and Kafka's own reader."""
+    bench.world.grow_log(bench.sizes.records)
+    records = log_records(bench.world.servers)
+    repeat = str(bench.sizes.repeat)
+    found = ours("bench.scanning", "scans", ENGINE, bench.world.servers, repeat, "log")["log"]
+    alone = ours("bench.scanning", "log", bench.world.servers, repeat)
+    rates = [records / seconds / 1_000 for seconds in found]
+    single = [count / seconds / 1_000 for count, seconds in zip(alone["records"], alone["log_s"], strict=True)]
+    words = (
+        *("--topic", LOG, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "20000"),
+        *("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
+    )
+    console = [records / tool(bench, "kafka-console-consumer", *words) / 1_000 for _ in range(bench.sizes.tools)]
+    bench.row(
+        f"commit log, {records:,} records, warm session, listings and reduction included",
+        f"{results.told(rates, ' thousand records/s', digits=0)} on two cores",
+        f"`kafka-console-consumer` with Kafka's own formatter: {results.told(console, ' thousand/s', digits=0)}; "
+        f"our reader without Spark, one process: {results.told(single, ' thousand/s', digits=0)}",
+        ratio(found, [records / rate / 1_000 for rate in console]),
+        "≥ 300 thousand/s",
+    )
+
+
+def ratio(ours_s: list[float], theirs_s: list[float]) -> str:
+    return f"{statistics.median(ours_s) / statistics.median(theirs_s):.2f} ×"
+
+
+@contextmanager
+def speaking() -> Iterator[Callable[[str], None]]:
+    began = time.monotonic()
+    yield lambda text: print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+def measure(sizes: Sizes, *, heap_mib: int, dry: bool) -> None:
+    with (
+        speaking() as say,
+        tempfile.TemporaryDirectory(prefix="reconciler-bench-scan-") as folder,
+        world(heap_mib=heap_mib, say=say) as made,
+    ):
+        bench = Bench(made, Path(folder), sizes, say)
+        bench.write_manifests()
+
+        def tell() -> None:
+            if not dry:
+                results.write("scan", "Scan", section(bench))
+
+        made.grow_topics(sizes.partitions)
+        made.grow_groups(sizes.groups)
+        whole_plan(bench, "≤ 0.40 ×")
+        warm_scan(bench)
+        tell()
+        session_start(bench)
+        small = partitions_alone(bench)
+        tell()
+        made.grow_groups(sizes.more_groups)
+        whole_plan(bench, "≤ 0.10 ×")
+        warm_scan(bench)
+        tell()
+        made.grow_topics(sizes.more_partitions)
+        growth(bench, small, sizes.partitions)
+        memory(bench)
+        tell()
+        commit_log(bench)
+        tell()
+        print("\n".join(section(bench)))
+
+
+def section(bench: Bench) -> list[str]:
+    return [
+        results.machine(DEFAULT_VERSION),
+        "",
+        "Three brokers, one replica of each partition; every partition holds a record of ten days ago and one of now; every fourth group is one record",
+        "behind on each of its partitions. Ours and the opponent take turns on the same cluster. Median (lowest–highest, runs).",
+        "",
+        *results.table(HEAD, bench.rows),
+    ]
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description="The scan against its opponents.")
+    given.add_argument("--quick", action="store_true", help="a tenth of the size")
+    given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
+    given.add_argument("--heap-mib", type=int, default=1_024, help="of each broker")
+    chosen = given.parse_args()
+    measure(QUICK if chosen.quick else Sizes(), heap_mib=chosen.heap_mib, dry=chosen.dry)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""One measurement in a process of its own: a session's start, scans in a warm session, or the plain calls. Prints one JSON object.
+
+    python -m bench.scanning session ENGINE
+    python -m bench.scanning scans ENGINE SERVERS REPEAT NEEDS…     NEEDS: empty, partitions, log, or a folder of manifests
+    python -m bench.scanning plain SERVERS REPEAT
+    python -m bench.scanning log SERVERS REPEAT
+
+ENGINE is a Spark master or an sc:// address. What the figures mean is told in bench.scan.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench import plain
+from bench.world import DAY_MS, LOG
+from reconciler.kafka import workload
+from reconciler.kafka.commit_log import read_commit_log
+from reconciler.kafka.connect import Connection
+from reconciler.load.files import load
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.plan import planner
+from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.session import Start
+
+TIMEOUT_S = 60.0
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def needs(name: str) -> Needs:
+    """What is asked of the cluster, by name; any other name is a folder of manifests."""
+    week_ago = now_ms() - 7 * DAY_MS
+    match name:
+        case "empty":
+            return Needs(topics=(TopicNeed(topics=(Selector("first"),), offsets=True),))
+        case "partitions":
+            return Needs(topics=(TopicNeed(topics=(Selector("bench-*"),), offsets=True, instants_ms=(week_ago,)),))
+        case "log":
+            return Needs(groups=(GroupNeed(groups=(Selector("nobody"),), activity=True),))
+        case _:
+            return planner.needs(load([Path(name)], now_ms=now_ms()).policies, now_ms())
+
+
+def engine_of(text: str) -> Engine:
+    return Engine(remote=text) if text.startswith("sc://") else Engine(master=text)
+
+
+def timed(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def session(engine: Engine) -> dict[str, float]:
+    """From asking for a session to having it, and to its first row back from a Python worker."""
+    started = time.perf_counter()
+    opened = Start(engine).result()
+    ready_s = time.perf_counter() - started
+    opened.range(0, 1, 1, 1).mapInArrow(_same, "id long").toArrow()
+    first_s = time.perf_counter() - started
+    close()
+    return {"session_s": ready_s, "first_row_s": first_s}
+
+
+def scans(engine: Engine, servers: str, repeat: int, names: list[str]) -> dict[str, list[float]]:
+    """Seconds of each scan in a session that has done the same scan once before."""
+    found: dict[str, list[float]] = {}
+    for name in names:
+        wanted = needs(name)
+
+        def once(wanted: Needs = wanted) -> None:
+            scan(
+                wanted,
+                Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S),
+                observed_at_ms=now_ms(),
+                last_purges={},
+                engine=engine,
+                progress=lambda said: print(said, file=sys.stderr),
+                timeout_s=TIMEOUT_S,
+            )
+
+        once()
+        found[name] = [timed(once) for _ in range(repeat)]
+    close()
+    return found
+
+
+def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
+    """Our reader of the commit log without Spark: one process, one Python thread, one consumer."""
+    connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
+    partitions = sorted(workload.partition_states(servers, LOG))
+    read: list[float] = []
+    found: list[float] = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        (batch,) = read_commit_log(connection, partitions, origins={})
+        found.append(time.perf_counter() - started)
+        read.append(sum(count or 0 for count in batch.column("records").to_pylist()))
+    return {"log_s": found, "records": read}
+
+
+def _same(batches: Iterator[object]) -> Iterator[object]:
+    yield from batches
+
+
+def main(kind: str, *words: str) -> None:
+    match kind:
+        case "session":
+            found: object = session(engine_of(words[0]))
+        case "scans":
+            found = scans(engine_of(words[0]), words[1], int(words[2]), list(words[3:]))
+        case "plain":
+            found = plain.measured(words[0], int(words[1]))
+        case "log":
+            found = log_alone(words[0], int(words[1]))
+        case _:
+            raise SystemExit(f"unknown measurement {kind}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
