@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from reconciler.cli.settings import Color, Format, LogFormat, Settings
 from reconciler.errors import ReconcilerError
+from reconciler.model.quoting import harmless
 
 
 def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
@@ -35,9 +37,9 @@ def write(text: str) -> None:
 
 
 def fail(message: str) -> None:
-    """One error line to stderr."""
+    """One error line to stderr. A name in it may have been typed by anybody's script, so it is spelled harmlessly."""
     sys.stdout.flush()
-    print(f"error: {message}", file=sys.stderr, flush=True)
+    print(f"error: {harmless(message)}", file=sys.stderr, flush=True)
 
 
 def say(message: str) -> None:
@@ -45,12 +47,28 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def emit(settings: Settings, render: Callable[[Format, bool], str]) -> None:
-    """The result in the chosen format to stdout, and in each `--output-file` format to its file. `render(format, coloured)`."""
+def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
+    """The result in the chosen format to stdout, and in each `--output-file` format to its file. `render(format, coloured)`.
+
+    What is rendered in parts is written in parts: it may be larger than anybody wants to hold.
+    """
     for chosen, path in settings.formats():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(render(chosen, False), encoding="utf-8")
-    write(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty())))
+        with path.open("w", encoding="utf-8") as stream:
+            stream.writelines(_parts(render(chosen, False)))
+    for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
+        write(part)
+
+
+def _parts(text: str | Iterable[str]) -> Iterable[str]:
+    return (text,) if isinstance(text, str) else text
+
+
+def streamed(lines: Iterable[Text], *, colour: bool) -> Iterator[str]:
+    """`styled`, a thousand lines at a time."""
+    left = iter(lines)
+    while batch := list(islice(left, 1000)):
+        yield styled(batch, colour=colour)
 
 
 def styled(lines: Iterable[Text], *, colour: bool) -> str:
@@ -96,6 +114,13 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
     yield line
 
 
+class _PlainLines(logging.Formatter):
+    """One line per log record: what a library quotes in its messages may hold anything."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
+        return harmless(super().formatMessage(record))
+
+
 class _JsonLines(logging.Formatter):
     """One JSON object per log line."""
 
@@ -112,7 +137,7 @@ class _JsonLines(logging.Formatter):
 def start_logging(settings: Settings) -> None:
     """Logs to stderr: warnings by default, everything of this program with -v. Other libraries stay quiet."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(levelname)s %(name)s %(message)s")
+    plain = _PlainLines("%(levelname)s %(name)s %(message)s")
     handler.setFormatter(_JsonLines() if settings.log_format is LogFormat.JSON else plain)
     own = logging.getLogger("reconciler")
     own.handlers[:] = [handler]

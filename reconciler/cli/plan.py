@@ -1,6 +1,6 @@
 """`reconciler plan`, `plan diff` and `show`: what would happen, and why. Reads only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,16 +26,16 @@ _WORST_FIRST = (5, 130, 1, 4, 3, 2, 0)
 def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
     """The plan in each wanted format."""
 
-    def rendered(chosen: Format, colour: bool) -> str:
+    def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:
             case Format.TEXT:
                 saved = str(saved_to) if saved_to else None
                 lines = render.text(plan, full=full, width=common.terminal_width(), saved_to=saved)
-                return console.styled(lines, colour=colour)
+                return console.streamed(lines, colour=colour)
             case Format.MD:
                 return render.markdown(plan)
             case Format.JSON:
-                return document.dumps(plan)
+                return document.chunks(plan)
             case Format.GITHUB:
                 return render.github(plan)
             case Format.SARIF:
@@ -73,7 +73,7 @@ def plan(
         expires_after_ms = duration_ms(expires_after)
     except ValueError as wrong:
         raise UsageError(f"--expires-after {expires_after}: {wrong}") from wrong
-    reviewed = document.read(within_) if within_ else None
+    reviewed = document.saved(within_) if within_ else None
     manifests = common.load(paths, settings, now_ms=common.clock()())
     chosen = list(common.clusters(manifests, settings))
     if len(chosen) > 1 and (out or reviewed):
@@ -110,12 +110,12 @@ def plan_diff(
     new: Annotated[Path, typer.Argument(help="A saved plan.")],
 ) -> int:
     """Show what changed between two saved plans. Typed as `reconciler plan diff OLD NEW`."""
-    comparison = compare(document.read(old), document.read(new))
+    comparison = compare(document.saved(old), document.saved(new))
 
-    def rendered(chosen: Format, colour: bool) -> str:
+    def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:
             case Format.TEXT:
-                return console.styled(render.diff_text(comparison, width=common.terminal_width()), colour=colour)
+                return console.streamed(render.diff_text(comparison, width=common.terminal_width()), colour=colour)
             case Format.MD:
                 return render.diff_markdown(comparison)
             case Format.JSON:

@@ -4,24 +4,44 @@ A reviewed plan only bounds. It is never executed, so its age does not matter an
 judged anew by the caller (limits.judged), since less is done than they counted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from reconciler.kinds.objection import Objection, shown
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.model.names import Address
-from reconciler.model.plan import Decision, Plan
+from reconciler.model.plan import Decision, Plan, Source
 from reconciler.plan.document.digest import bound
 
 
-def within(plan: Plan, reviewed: Plan) -> Plan:
-    """`plan` without what `reviewed` does not hold: lower targets, and Blocked (B108) where nothing is left that was reviewed."""
-    known = {action.address: action for action in reviewed.actions} if plan.cluster_id == reviewed.cluster_id else {}
-    return replace(
-        plan, decisions=tuple(_bounded(decision, known.get(decision.address)) for decision in plan.decisions)
-    )
+class Reviewed(Protocol):
+    """What a plan is held against: a Plan, or a saved one (document.Saved) whose actions stream by, in address order."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def actions(self) -> Iterable[Action]: ...
+
+
+def within(plan: Plan, reviewed: Reviewed) -> Plan:
+    """`plan` without what `reviewed` does not hold: lower targets, and Blocked (B108) where nothing is left that was reviewed.
+
+    One pass over both, in address order; of the reviewed plan one action is held at a time.
+    """
+    known = iter(reviewed.actions if plan.cluster_id == reviewed.cluster_id else ())
+    bounded, following = [], next(known, None)
+    for decision in plan.decisions:
+        while following is not None and following.address < decision.address:
+            following = next(known, None)
+        same = following is not None and following.address == decision.address
+        bounded.append(_bounded(decision, following if same else None))
+    for _left in known:  # to the end, where a saved plan proves its digest
+        pass
+    return replace(plan, decisions=tuple(bounded))
 
 
 def _bounded(decision: Decision, reviewed: Action | None) -> Decision:
@@ -122,18 +142,39 @@ class Entry:
         return tuple(_differences(self.old, self.new))
 
 
+class Side(Reviewed, Protocol):
+    """One of two plans that are compared, and what tells it from the other."""
+
+    @property
+    def cluster(self) -> str: ...
+
+    @property
+    def observed_at_ms(self) -> int: ...
+
+    @property
+    def source(self) -> Source: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two plans, and the entries in address order; equal actions are left out, and so are facts that only tell the time of day."""
+    """Two plans and what differs; equal actions are left out, and so are facts that only tell the time of day.
 
-    old: Plan
-    new: Plan
-    entries: tuple[Entry, ...]
+    `tally`: how many entries there are of each change.
+    """
+
+    old: Side
+    new: Side
+    tally: Mapping[Change, int]
+
+    def entries(self) -> Iterator[Entry]:
+        """In address order, worked out as they are asked for: of two saved plans, no more than one action each is held."""
+        return merged(self.old.actions, self.new.actions)
 
 
-def compare(old: Plan, new: Plan) -> Comparison:
-    """What `new` does otherwise than `old`."""
-    return Comparison(old, new, tuple(merged(old.actions, new.actions)))
+def compare(old: Side, new: Side) -> Comparison:
+    """What `new` does otherwise than `old`. Reads both once, so that saved plans are proven before anything of them is shown."""
+    found = Counter(entry.change for entry in merged(old.actions, new.actions))
+    return Comparison(old, new, {change: found[change] for change in Change})
 
 
 def merged(old: Iterable[Action], new: Iterable[Action]) -> Iterator[Entry]:
@@ -181,9 +222,13 @@ def _differences(old: Action, new: Action) -> Iterator[str]:
 
 
 def _by_group(values: dict[str, Any]) -> dict[str, Any]:
-    """Accepted readers by name: one that appears must not make all after it look changed."""
+    """Accepted readers by name: one that appears must not make all after it look changed. Names as in sentences, told apart."""
     equal = values["equal"]
-    if "accepted" not in equal.get("guard", {}):
+    guard = equal.get("guard", {})
+    if "accepted" not in guard:
         return values
-    accepted = {reader["group"]: reader["committed"] for reader in equal["guard"]["accepted"]}
-    return {**values, "equal": {**equal, "guard": {**equal["guard"], "accepted": accepted}}}
+    told = {
+        "accepted": {shown(reader["group"]): reader["committed"] for reader in guard["accepted"]},
+        "named": [shown(group) for group in guard["named"]],
+    }
+    return {**values, "equal": {**equal, "guard": {**guard, **told}}}

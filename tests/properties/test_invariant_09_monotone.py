@@ -167,9 +167,9 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed:
 def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World, World]) -> None:
     """And what it calls gone one way is new the other way."""
     old, new = (day.plan() for day in days)
-    entries = compare(old, new).entries
+    entries = list(compare(old, new).entries())
     assert (not entries) == (document.digest(old) == document.digest(new))
     flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
     assert [(e.address, flip[e.change.value]) for e in entries] == [
-        (e.address, e.change.value) for e in compare(new, old).entries
+        (e.address, e.change.value) for e in compare(new, old).entries()
     ]

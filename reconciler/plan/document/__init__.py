@@ -6,13 +6,14 @@ limits), which apply asks. docs/plan.md explains the format to users.
 
 from reconciler.plan.document.digest import digest
 from reconciler.plan.document.header import FORMAT_VERSION, Header
-from reconciler.plan.document.reader import actions, decisions, header, read
+from reconciler.plan.document.reader import Saved, actions, decisions, header, read, saved
 from reconciler.plan.document.schema import schema
 from reconciler.plan.document.writer import chunks, dumps, write
 
 __all__ = [
     "FORMAT_VERSION",
     "Header",
+    "Saved",
     "actions",
     "chunks",
     "decisions",
@@ -20,6 +21,7 @@ __all__ = [
     "dumps",
     "header",
     "read",
+    "saved",
     "schema",
     "write",
 ]

@@ -8,13 +8,14 @@ import heapq
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.errors import PlanUnusable
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.model.names import Address
-from reconciler.model.plan import Decision, Plan
+from reconciler.model.plan import Decision, Plan, Source
 from reconciler.plan.document import checks
 from reconciler.plan.document import header as headers
 from reconciler.plan.document.digest import FORMAT_MAJOR, Digest
@@ -46,9 +47,8 @@ def actions(path: Path) -> Iterator[Action]:
 
     Raises PlanUnusable; a wrong digest only shows after the last action, so act on none of them before the iterator is exhausted.
     """
-    for decision in decisions(path):
-        if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
-            yield decision
+    with _opened(path) as (_found, parts):
+        yield from _actions(parts)
 
 
 def decisions(path: Path) -> Iterator[Decision]:
@@ -58,7 +58,58 @@ def decisions(path: Path) -> Iterator[Decision]:
             yield decision
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A plan file that was read to its end once and found whole. Its actions are read anew, and proven anew, each time they are asked for."""
+
+    path: Path
+    header: Header
+
+    @property
+    def cluster(self) -> str:
+        return self.header.cluster
+
+    @property
+    def cluster_id(self) -> str:
+        return self.header.cluster_id
+
+    @property
+    def observed_at_ms(self) -> int:
+        return self.header.observed_at_ms
+
+    @property
+    def source(self) -> Source:
+        return self.header.source
+
+    @property
+    def actions(self) -> Iterator[Action]:
+        """In address order, one in memory at a time. Raises PlanUnusable, at the latest after the last, where the file changed."""
+        with _opened(self.path) as (found, parts):
+            if found != self.header:
+                raise ValueError("it is not the file that it was a moment ago")
+            yield from _actions(parts)
+
+
+def saved(path: Path) -> Saved | Plan:
+    """The plan of a file, for those who need no more of it than one action at a time. Raises PlanUnusable like `read`.
+
+    A pipe can be read only once, so what comes from one is held whole.
+    """
+    if not path.is_file():
+        return read(path)
+    with _opened(path) as (found, parts):
+        for _part in parts:
+            pass
+        return Saved(path, found)
+
+
 _Parts = Iterator[tuple[str, Decision]]
+
+
+def _actions(parts: _Parts) -> Iterator[Action]:
+    for _name, decision in parts:
+        if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
+            yield decision
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def _headline(plan: Plan, found: Summary) -> str:
     if not plan.actions:
         return f"{name}: no changes"
     moves = found.delete_records + found.delete_group + found.elect_leader - found.irreversible
-    parts = [f"{found.irreversible:,} irreversible"] if found.irreversible else []
+    parts = [phrases.count(found.irreversible, "irreversible action")] if found.irreversible else []
     parts += [phrases.count(moves, "election")] if moves else []
     return f"{name}: {', '.join(parts)}"
 

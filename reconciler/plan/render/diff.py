@@ -1,23 +1,22 @@
 """What differs between two plans, for people and programs: new, gone, larger, smaller, changed; the comparison is within.py's."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
 from rich.text import Text
 
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.model.plan import Plan
 from reconciler.plan.document import rows
 from reconciler.plan.document.checks import instant
-from reconciler.plan.document.digest import digest
+from reconciler.plan.document.digest import digest_of
+from reconciler.plan.document.reader import Saved
 from reconciler.plan.render import folds, phrases, safe
 from reconciler.plan.render.budget import Budget
 from reconciler.plan.render.comment import LIMIT_CHARS
 from reconciler.plan.render.folds import FOLD_ABOVE
 from reconciler.plan.render.wrap import line, wrapped
-from reconciler.plan.within import Change, Comparison, Entry
+from reconciler.plan.within import Change, Comparison, Entry, Side
 
 _SIGN = {Change.NEW: "+", Change.GONE: "-", Change.LARGER: ">", Change.SMALLER: "<", Change.CHANGED: "~"}
 _STYLE = {Change.NEW: "bold red", Change.LARGER: "bold red", Change.CHANGED: "yellow"}
@@ -34,7 +33,7 @@ def diff_text(comparison: Comparison, *, width: int | None = None) -> Iterator[T
         yield from wrapped(f"  {_SIGN[change]} {where}   {change}: {what}", width=width, style=_STYLE.get(change, ""))
         for detail in details:
             yield from wrapped(f"      {safe.prose(detail)}", width=width)
-    if comparison.entries:
+    if any(comparison.tally.values()):
         yield line("")
     yield from wrapped(_totals(comparison), width=width, style="bold")
 
@@ -55,45 +54,53 @@ def diff_markdown(comparison: Comparison, *, limit_chars: int = LIMIT_CHARS) -> 
     return "\n".join([*head, "", *body]) + "\n"
 
 
-def diff_json(comparison: Comparison) -> str:
+def diff_json(comparison: Comparison) -> Iterator[str]:
     """Entries as objects, one per line: address, change, both actions as the plan file has them, and what changed inside."""
-    entries = [
-        json.dumps(
-            {
-                "address": str(entry.address),
-                "change": entry.change.value,
-                "details": entry.details,
-                "old": None if entry.old is None else rows.action_row(entry.old),
-                "new": None if entry.new is None else rows.action_row(entry.new),
-            }
-        )
-        for entry in comparison.entries
-    ]
     head = {
         "format_version": "1.0",
         "kind": "PlanDiff",
         "old": _identity(comparison.old),
         "new": _identity(comparison.new),
-        "summary": {change.value: count for change, count in _tally(comparison).items()},
+        "summary": {change.value: count for change, count in comparison.tally.items()},
     }
-    opening = "".join(f'"{name}": {json.dumps(value)},\n' for name, value in head.items())
-    listed = ",\n".join(entries)
-    text = f'{{\n{opening}"entries": [{f"{chr(10)}{listed}{chr(10)}" if entries else ""}]\n}}\n'
+    yield "{\n"
+    for name, value in head.items():
+        yield _ascii(f'"{name}": {json.dumps(value)},\n')
+    yield '"entries": ['
+    separator = "\n"
+    for entry in comparison.entries():
+        row = {
+            "address": str(entry.address),
+            "change": entry.change.value,
+            "details": entry.details,
+            "old": None if entry.old is None else rows.action_row(entry.old),
+            "new": None if entry.new is None else rows.action_row(entry.new),
+        }
+        yield f"{separator}{_ascii(json.dumps(row))}"
+        separator = ",\n"
+    yield "]\n}\n" if separator == "\n" else "\n]\n}\n"
+
+
+def _ascii(text: str) -> str:
     return text.replace("\x7f", "\\u007f")
 
 
-def _identity(plan: Plan) -> dict[str, str | None]:
+def _identity(side: Side) -> dict[str, str | None]:
     return {
-        "cluster_id": plan.cluster_id,
-        "observed_at": instant(plan.observed_at_ms),
-        "commit": plan.source.commit,
-        "plan_digest": digest(plan),
+        "cluster_id": side.cluster_id,
+        "observed_at": instant(side.observed_at_ms),
+        "commit": side.source.commit,
+        "plan_digest": _digest(side),
     }
 
 
-def _plan(plan: Plan) -> str:
+def _digest(side: Side) -> str:
+    return side.header.digest if isinstance(side, Saved) else digest_of(side.actions, side.cluster_id)
+
+
+def _plan(plan: Side) -> str:
     commit = f", commit {safe.bare(plan.source.commit[:7])}" if plan.source.commit else ""
-    return f"{safe.bare(plan.cluster)}, scanned {phrases.at(plan.observed_at_ms)}{commit}, {digest(plan)}"
+    return f"{safe.bare(plan.cluster)}, scanned {phrases.at(plan.observed_at_ms)}{commit}, {_digest(plan)}"
 
 
 def _other_cluster(comparison: Comparison) -> str:
@@ -105,19 +112,14 @@ def _other_cluster(comparison: Comparison) -> str:
     )
 
 
-def _tally(comparison: Comparison) -> dict[Change, int]:
-    found = Counter(entry.change for entry in comparison.entries)
-    return {change: found[change] for change in Change}
-
-
 def _totals(comparison: Comparison) -> str:
-    parts = [f"{count:,} {change}" for change, count in _tally(comparison).items() if count]
+    parts = [f"{count:,} {change}" for change, count in comparison.tally.items() if count]
     return f"Differences: {', '.join(parts)}." if parts else "No differences in what would be done."
 
 
 def _rows(comparison: Comparison) -> Iterator[tuple[Change, str, str, tuple[str, ...]]]:
     """(change, where, what, details); entries come in address order, so those of one topic stand together."""
-    for _topic, of_topic in groupby(comparison.entries, key=lambda e: (e.address.policy_address, e.address.name)):
+    for _topic, of_topic in groupby(comparison.entries(), key=lambda e: (e.address.policy_address, e.address.name)):
         listed = list(of_topic)
         for change, same in ((change, [e for e in listed if e.change is change]) for change in Change):
             if len(same) <= FOLD_ABOVE:

@@ -1,14 +1,19 @@
 """A plan bounded by a reviewed one, and what differs between two plans."""
 
+import os
+import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.errors import PlanUnusable
 from reconciler.model.action import AcceptedReader, Action, Consumers, DeleteRecords, Guard, Mode
 from reconciler.model.names import Address, Place
 from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
+from reconciler.plan import document
 from reconciler.plan.within import Change, Entry, compare, merged, within
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 from tests.strategies.facts import OTHER_ID
@@ -181,11 +186,56 @@ def test_a_tampered_address_bounds_to_nothing(action: Action, disguised: Action)
     assert beyond(action, disguised).startswith("new: ")
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_action_is_bounded_by_the_one_at_its_own_address(order: int) -> None:
+    """Both lists run in address order, and each may hold what the other does not."""
+    ours = plan(*(purge(name, before_offset=99_000) for name in "bdfh"), removal("m"), removal("q"))
+    theirs = plan(*(purge(name) for name in ("a", "b", "c", "f", "z")[::order]), removal("q"), removal("a"))
+    kept = {action.address.name: action for action in within(ours, theirs).actions}
+    assert kept.keys() == {"b", "f", "q"}
+    assert all(action.before_offset == 98_213 for action in kept.values() if isinstance(action, DeleteRecords))
+
+
+def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
+    """Its actions stream from the file, which is read to its end each time, so that a change in between is found."""
+    reviewed = plan(purge("a"), purge("b"), removal(), election(), blocked())
+    ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
+    file = tmp_path / "reviewed.json"
+    document.write(reviewed, file)
+    saved = document.saved(file)
+    assert isinstance(saved, document.Saved)
+    assert within(ours, saved) == within(ours, reviewed)
+    assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
+    assert compare(saved, ours).tally == compare(reviewed, ours).tally
+    document.write(plan(purge("a"), purge("b"), purge("c")), file)
+    with pytest.raises(PlanUnusable, match="not the file that it was a moment ago"):
+        within(ours, saved)
+    document.write(reviewed, file)
+    file.write_text(file.read_text().replace(purge().seen.topic_id, OTHER_ID))
+    with pytest.raises(PlanUnusable, match="changed after it was made"):
+        within(ours, saved)
+    with pytest.raises(PlanUnusable, match="changed after it was made"):
+        document.saved(file)
+
+
+def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
+    """What can be read only once cannot be proven first and read again."""
+    reviewed = plan(purge())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=document.write, args=(reviewed, pipe))
+    writing.start()
+    assert document.saved(pipe) == reviewed
+    writing.join()
+    with pytest.raises(PlanUnusable, match="cannot read the plan"):
+        document.saved(tmp_path / "nowhere.json")
+
+
 # --- compare
 
 
 def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[str, Change]]:
-    return [(str(entry.address), entry.change) for entry in compare(plan(*old), plan(*new)).entries]
+    return [(str(entry.address), entry.change) for entry in compare(plan(*old), plan(*new)).entries()]
 
 
 def test_equal_plans_have_no_differences() -> None:
@@ -193,7 +243,7 @@ def test_equal_plans_have_no_differences() -> None:
     later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=Place("moved.yaml", 1, 1))
     later = replace(later, seen=replace(later.seen, log_start=2000, high_watermark=300_000, leader=2, in_sync=(2,)))
     assert entries((purge(), removal(), election()), (later, removal(), election())) == []
-    assert compare(plan(), plan()).entries == ()
+    assert list(compare(plan(), plan()).entries()) == []
 
 
 def test_each_sort_of_difference() -> None:
@@ -221,10 +271,10 @@ def test_a_comparison_holds_both_plans_and_both_actions() -> None:
     old, new = plan(purge()), plan(purge(before_offset=99_000))
     found = compare(old, new)
     assert (found.old, found.new) == (old, new)
-    assert found.entries == (Entry(purge().address, Change.LARGER, purge(), purge(before_offset=99_000)),)
-    gone = compare(plan(purge()), plan()).entries[0]
+    assert list(found.entries()) == [Entry(purge().address, Change.LARGER, purge(), purge(before_offset=99_000))]
+    (gone,) = compare(plan(purge()), plan()).entries()
     assert (gone.old, gone.new, gone.details) == (purge(), None, ())
-    appeared = compare(plan(), plan(purge())).entries[0]
+    (appeared,) = compare(plan(), plan(purge())).entries()
     assert (appeared.old, appeared.new, appeared.details) == (None, purge(), ())
 
 
@@ -239,15 +289,15 @@ def test_details_tell_what_changed_inside() -> None:
     )
     new = purge(before_offset=99_000, guard=guard)
     new = replace(new, seen=replace(new.seen, topic_id=OTHER_ID))
-    (entry,) = compare(plan(old), plan(new)).entries
+    (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.change is Change.CHANGED
     assert entry.details == (
-        "equal.guard.accepted.aaa: none → 1",
-        "equal.guard.accepted.late: 52000 → 53000",
-        "equal.guard.accepted.z: 5 → none",
+        'equal.guard.accepted."aaa": none → 1',
+        'equal.guard.accepted."late": 52000 → 53000',
+        'equal.guard.accepted."z": 5 → none',
         "equal.guard.every_ms: none → 30000",
-        "equal.guard.named.0: none → billing",
-        "equal.guard.named.1: none → b",
+        'equal.guard.named.0: none → "billing"',
+        'equal.guard.named.1: none → "b"',
         f"equal.topic_id: {old.seen.topic_id} → {OTHER_ID}",
         "request.before_offset: 98213 → 99000",
     )
@@ -255,11 +305,11 @@ def test_details_tell_what_changed_inside() -> None:
 
 def test_details_of_removals_and_elections() -> None:
     moved = replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32))
-    (entry,) = compare(plan(removal()), plan(moved)).entries
+    (entry,) = compare(plan(removal()), plan(moved)).entries()
     assert entry.details == (f"equal.fingerprint: {'ab' * 32} → {'cd' * 32}",)
     (other,) = compare(
         plan(election()), plan(replace(election(), seen=replace(election().seen, replicas=(1, 3, 2))))
-    ).entries
+    ).entries()
     assert other.details == ("equal.replicas.1: 2 → 3", "equal.replicas.2: 3 → 2")
 
 

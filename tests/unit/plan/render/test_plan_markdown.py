@@ -37,8 +37,8 @@ def test_what_cannot_be_undone_comes_first() -> None:
     [
         (plan(satisfied("LeaderPolicy/all/x[0]")), "### `prod-eu`: no changes"),
         (plan(election()), "### `prod-eu`: 1 election"),
-        (plan(removal(), purge()), "### `prod-eu`: 2 irreversible"),
-        (plan(removal(), election(), election("x", 1)), "### `prod-eu`: 1 irreversible, 2 elections"),
+        (plan(removal(), purge()), "### `prod-eu`: 2 irreversible actions"),
+        (plan(removal(), election(), election("x", 1)), "### `prod-eu`: 1 irreversible action, 2 elections"),
         (
             plan(
                 removal(), limits=(LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1"),)

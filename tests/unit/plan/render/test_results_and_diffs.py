@@ -103,7 +103,7 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
     text = render.diff_markdown(compare(old, new))
     assert text.startswith("### Differences: 1 new, 1 gone, 1 larger, 1 smaller, 1 changed.")
     assert "- **larger** `RetentionFloor/orders-gdpr/orders[1]`: first offset kept 98213 → 99000, 787 records" in text
-    rows = json.loads(render.diff_json(compare(old, new)))
+    rows = json.loads("".join(render.diff_json(compare(old, new))))
     assert [row["change"] for row in rows["entries"]] == ["gone", "new", "larger", "smaller", "changed"]
     assert rows["entries"][0]["new"] is None
     assert rows["entries"][2]["new"]["request"]["before_offset"] == 99_000
@@ -115,7 +115,7 @@ def test_equal_plans_and_two_clusters() -> None:
     assert [line.plain for line in render.diff_text(compare(plan(purge()), plan(purge())))][
         -1
     ] == "No differences in what would be done."
-    assert json.loads(render.diff_json(compare(plan(), plan())))["entries"] == []
+    assert json.loads("".join(render.diff_json(compare(plan(), plan()))))["entries"] == []
     other = plan(cluster_id="another")
     assert "These are two clusters" in [line.plain for line in render.diff_text(compare(plan(), other))][2]
     assert "**These are two clusters" in render.diff_markdown(compare(plan(), other))
