@@ -14,8 +14,10 @@ from pathlib import Path
 
 from reconciler import __version__
 from reconciler.apply import results
+from reconciler.apply.applier import DEFAULTS as DEFAULT_SIZES
 from reconciler.apply.applier import apply as send
 from reconciler.apply.journal import FileJournal
+from reconciler.apply.settings import Settings as Sizes
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
@@ -31,7 +33,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Source
 from reconciler.model.snapshot import ClusterSnapshot, Unread
 from reconciler.plan import document, limits, planner, recheck
-from reconciler.plan.within import within
+from reconciler.plan.within import Reviewed, within
 from reconciler.scan import scan
 from reconciler.scan.session import Engine
 
@@ -125,7 +127,7 @@ def plan(
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
-    reviewed: Plan | None = None,
+    reviewed: Reviewed | None = None,
     expires_after_ms: int = DEFAULT_EXPIRY_MS,
 ) -> Plan:
     """Scan and plan. Reads only. `modes` narrows to policies of these (converge), `reviewed` to what that plan also holds."""
@@ -183,8 +185,13 @@ def apply(
     dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
     on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
+    sending: Callable[[], None] = lambda: None,
+    sizes: Sizes = DEFAULT_SIZES,
 ) -> Applied:
-    """Recheck every action against a fresh scan, then send what is left. Nothing larger than the plan can come of it."""
+    """Recheck every action against a fresh scan, then send what is left. Nothing larger than the plan can come of it.
+
+    `sending`: called before each request, from any thread.
+    """
     started_at_ms = run.clock()
     run_id = uuid.uuid4().hex[:12]
     if planned.cluster_id != manifests.cluster.spec.cluster_id:
@@ -215,6 +222,8 @@ def apply(
                 sleep=time.sleep,
                 stop=stop,
                 progress=run.progress,
+                sending=sending,
+                settings=sizes,
             )
 
     outcomes = []
@@ -259,14 +268,19 @@ def _recheck(
 
 
 def converge(
-    manifests: ClusterManifests, run: Run, *, stop: Callable[[], bool], on_plan: Callable[[Plan], None]
+    manifests: ClusterManifests,
+    run: Run,
+    *,
+    stop: Callable[[], bool],
+    on_plan: Callable[[Plan], None],
+    sending: Callable[[], None] = lambda: None,
 ) -> Applied:
     """Plan, limits and apply in one, for policies in `mode: continuous` only: the review approved the rule, limits bound the run."""
     started_at_ms = run.clock()
     planned = plan(manifests, run, modes=(Mode.CONTINUOUS,))
     on_plan(planned)
     if planned.actions and not planned.refused:
-        return apply(planned, manifests, run, stop=stop)
+        return apply(planned, manifests, run, stop=stop, sending=sending)
     refused = tuple(verdict.message for verdict in planned.refused)
     return Applied(
         run_id="",

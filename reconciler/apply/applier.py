@@ -40,12 +40,14 @@ def apply(
     sleep: Callable[[float], None],
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = _silent,
+    sending: Callable[[], None] = lambda: None,
     settings: Settings = DEFAULTS,
 ) -> Iterator[Outcome]:
     """One outcome for each action, as they end; never raises for one of them.
 
     `clock`: epoch milliseconds. `sleep`: seconds. `stop`: true from the first Ctrl-C on; what is in flight is waited for and read
-    back, the rest is NOT_ATTEMPTED. A journal that cannot be written stops the run in the same way.
+    back, the rest is NOT_ATTEMPTED. A journal that cannot be written stops the run in the same way. `sending`: called before each
+    request, from any thread; whoever leaves without waiting knows by it whether anything may have been written.
     """
     run = Run(
         gateway=gateway,
@@ -56,6 +58,7 @@ def apply(
         sleep=sleep,
         stop=stop,
         settings=settings,
+        sending=sending,
     )
     removed: set[str] = set()
     yield from _phase("elections", _only(actions, ElectLeader), elections.lanes, elections.step, run, progress)

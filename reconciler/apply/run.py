@@ -15,6 +15,10 @@ from reconciler.model.ports import Gateway, Journal
 _SLICE_MS = 100
 
 
+def _unheard() -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Go:
     """Rechecked a moment ago and to be sent now; `leader`: who has to carry it out, where that matters."""
@@ -29,7 +33,10 @@ Step = Outcome | Attempt[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of the applier. `clock`: epoch milliseconds. `stop`: asked before each request, true means send nothing new."""
+    """One run of the applier. `clock`: epoch milliseconds. `stop`: asked before each request, true means send nothing new.
+
+    `sending`: told once intents are stored and before their request goes out.
+    """
 
     gateway: Gateway
     journal: Journal
@@ -39,6 +46,7 @@ class Run:
     sleep: Callable[[float], None]
     stop: Callable[[], bool]
     settings: Settings
+    sending: Callable[[], None] = _unheard
     _halted: Event = field(default_factory=Event)
     _why: list[str] = field(default_factory=list)
 
@@ -70,6 +78,7 @@ class Run:
         except JournalUnavailable as unavailable:
             self.halt(str(unavailable))
             return False
+        self.sending()
         return True
 
     def record(self, ended: Sequence[Outcome]) -> None:

@@ -1,6 +1,6 @@
 """How hard and in what portions to try. Starting points that were measured; none of them changes what may be done."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +21,12 @@ class Settings:
     backoff_max_ms: int = 8_000
     leader_seen_ms: int = 10_000
     """How long to wait until the metadata shows the leaders of a batch before the next one is sent."""
+
+    def no_larger_than(self, batch: int) -> "Settings":
+        """The same, with at most `batch` subjects in one request: less is under way when a run is stopped."""
+        return replace(
+            self,
+            records_per_call=min(batch, self.records_per_call),
+            groups_per_call=min(batch, self.groups_per_call),
+            elections_per_call=min(batch, self.elections_per_call),
+        )

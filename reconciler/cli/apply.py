@@ -8,6 +8,7 @@ import typer
 
 from reconciler import pipeline
 from reconciler.apply import results as results_file
+from reconciler.apply.settings import Settings as Sizes
 from reconciler.cli import common, console
 from reconciler.cli.interrupts import graceful
 from reconciler.cli.plan import show_plan
@@ -35,6 +36,10 @@ def apply(
     ] = None,
     results: Annotated[Path | None, typer.Option("--results", help="Write results.json there.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck everything, send nothing.")] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", min=1, metavar="N", help="At most N subjects in one request.", show_default=False),
+    ] = None,
 ) -> int:
     """Carry out a saved plan; without one: plan, print, and ask for the cluster's name."""
     words = words or []
@@ -56,7 +61,8 @@ def apply(
         show_plan(planned, settings)
         _refuse(planned, expect_digest, now_ms)
         _confirm(planned, part)
-    return _execute(planned, part, settings, results=results, dry_run=dry_run)
+    sizes = Sizes() if batch is None else Sizes().no_larger_than(batch)
+    return _execute(planned, part, settings, results=results, dry_run=dry_run, sizes=sizes)
 
 
 def _refuse(planned: Plan, expect_digest: str | None, now_ms: int) -> None:
@@ -81,12 +87,16 @@ def _confirm(planned: Plan, part: ClusterManifests) -> None:
         raise Refused(f"{answer!r} is not {name!r}: nothing was done")
 
 
-def _execute(planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool) -> int:
-    with graceful() as stop, common.running(settings) as run:
-        applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop)
-    if results:
-        results_file.write(results, applied.outcomes, applied.header)
-    show_results(applied, settings)
+def _execute(
+    planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, sizes: Sizes
+) -> int:
+    # Results, too, are written under it: a Ctrl-C that comes then must not end in "nothing was written".
+    with graceful() as stop:
+        with common.running(settings) as run:
+            applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
+        if results:
+            results_file.write(results, applied.outcomes, applied.header)
+        show_results(applied, settings)
     for message in applied.refused:
         console.fail(message)
     return applied.exit_code

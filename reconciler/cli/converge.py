@@ -9,7 +9,7 @@ from reconciler import pipeline
 from reconciler.cli import common, console
 from reconciler.cli.apply import show_results
 from reconciler.cli.common import Paths
-from reconciler.cli.interrupts import graceful
+from reconciler.cli.interrupts import Interrupts, graceful
 from reconciler.cli.plan import show_plan, worst
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError
@@ -75,13 +75,13 @@ def _interval_ms(part: ClusterManifests, every: str | None) -> int:
     return min(clocks, default=30_000)
 
 
-def _once(part: ClusterManifests, settings: Settings, stop: common.Stop, *, quiet_when_idle: bool) -> int:
+def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet_when_idle: bool) -> int:
     def on_plan(planned: Plan) -> None:
         if planned.actions or planned.refused or not quiet_when_idle:
             show_plan(planned, settings)
 
     with common.running(settings) as run:
-        applied = pipeline.converge(part, run, stop=stop, on_plan=on_plan)
+        applied = pipeline.converge(part, run, stop=stop, on_plan=on_plan, sending=stop.sending)
     for message in applied.refused:
         console.fail(message)
     if applied.outcomes:

@@ -105,6 +105,39 @@ def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
     assert clock.now_ms - began < 1_000
 
 
+def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path: Path) -> None:
+    """`sending` is told after the intents are stored and before each request; not at all where nothing is sent."""
+    from reconciler.apply.applier import apply
+    from reconciler.apply.journal import FileJournal
+
+    made, actions = wide(30, 5)
+    clock = Ticker()
+    journal = FileJournal(tmp_path / "journal.jsonl")
+    told: list[tuple[int, int]] = []
+
+    def applied(stop: bool) -> list[Status]:
+        ended = apply(
+            actions,
+            gateway=made,
+            journal=journal,
+            run_id="run",
+            plan_digest="plan",
+            clock=clock,
+            sleep=clock.sleep,
+            stop=lambda: stop,
+            sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
+            settings=Settings(leaders_at_once=1).no_larger_than(4),
+        )
+        return [outcome.status for outcome in ended]
+
+    assert set(applied(stop=True)) == {Status.NOT_ATTEMPTED}
+    assert told == []
+    assert set(applied(stop=False)) == {Status.APPLIED}
+    assert [requests for _stored, requests in told] == list(range(len(made.requests)))
+    assert all(stored > 0 for stored, _requests in told)
+    assert max(len(request.subjects) for request in made.requests) == 4
+
+
 def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
     """Rounds come later and later, never later than the longest backoff each."""
     made, _ = wide()

@@ -1,0 +1,199 @@
+"""What an apply is measured on: topics with records, dead groups and misled leaders on real brokers, and the same state once more for
+the next contender.
+
+Records are not written again: a turn takes one more record from each partition. Groups are written again, replicas turned again.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload_clients import Quiet, admin_client, producer_properties
+from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.sandbox.tools import run_tool
+
+Say = Callable[[str], None]
+At = tuple[str, int]
+
+COMMITTED = "bench-committed"
+COMMITS_PER_GROUP = 10
+RECORDS = 60
+
+_TOPICS_PER_CALL = 50
+_IN_FLIGHT = 500
+_LIMIT_S = 300
+
+
+@dataclass(slots=True)
+class World:
+    """`turns`: how many records each partition has lost. `preferred`: the order of each partition's replicas, as last written."""
+
+    cluster: Cluster
+    say: Say
+    topics: Sequence[str]
+    partitions: int
+    turns: int = 0
+    preferred: dict[At, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def servers(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    @property
+    def all(self) -> list[At]:
+        return [(topic, number) for topic in self.topics for number in range(self.partitions)]
+
+    def make(self) -> None:
+        """Topics with explicit replicas, preferred leaders spread evenly, `RECORDS` records in each partition."""
+        for at, (topic, number) in enumerate(self.all):
+            first = at % 3
+            self.preferred[topic, number] = tuple((first + step) % 3 + 1 for step in range(3))
+        admin = admin_client(self.servers)
+        names = [*self.topics, COMMITTED]
+        for begin in range(0, len(names), _TOPICS_PER_CALL):
+            new = []
+            for name in names[begin : begin + _TOPICS_PER_CALL]:
+                count = COMMITS_PER_GROUP if name == COMMITTED else self.partitions
+                order = [list(self.preferred.get((name, number), (1, 2, 3))) for number in range(count)]
+                new.append(NewTopic(name, num_partitions=count, replica_assignment=order))
+            for future in admin.create_topics(new, operation_timeout=_LIMIT_S, request_timeout=_LIMIT_S).values():
+                future.result()
+            self.say(f"made {begin + len(new):,} of {len(names):,} topics")
+        for server in self.servers.split(","):
+            workload.wait_until(lambda server=server: set(self.preferred) <= set(leaders(server)), _LIMIT_S, "leaders")
+        _produce(self.servers, self.all)
+        self.say(f"{RECORDS} records in each of {len(self.all):,} partitions")
+
+    def dead_groups(self, names: Sequence[str]) -> None:
+        """Groups that are EMPTY, with ten commits each."""
+        admin = admin_client(self.servers)
+        waiting: list[tuple[str, Future[Any]]] = []
+
+        def settle(down_to: int) -> None:
+            while len(waiting) > down_to:
+                name, future = waiting.pop(0)
+                try:
+                    future.result(_LIMIT_S)
+                except KafkaException:
+                    # A coordinator that only just became one.
+                    time.sleep(0.2)
+                    waiting.append((name, _commit(admin, name)))
+
+        for name in names:
+            waiting.append((name, _commit(admin, name)))
+            settle(_IN_FLIGHT)
+        settle(0)
+
+    def mislead(self, partitions: Sequence[At]) -> None:
+        """Another order of the same replicas, so that the leader of now is not the preferred one. Waits until all brokers say so."""
+        for at in partitions:
+            self.preferred[at] = (*self.preferred[at][1:], self.preferred[at][0])
+        rows = [{"topic": at[0], "partition": at[1], "replicas": list(self.preferred[at])} for at in partitions]
+        path = self.cluster.dir / "turn.json"
+        path.write_text(json.dumps({"version": 1, "partitions": rows}))
+        answer = run_tool(
+            self.cluster,
+            "kafka-reassign-partitions",
+            "--reassignment-json-file",
+            str(path),
+            "--execute",
+            timeout_s=_LIMIT_S,
+        )
+        assert answer.returncode == 0, answer.stderr[-800:]
+        workload.wait_until(lambda: self.misled(partitions) == len(partitions), _LIMIT_S, "another preference")
+
+    def misled(self, partitions: Sequence[At]) -> int:
+        """The fewest of these that any broker shows with the preferred order and another leader than its first."""
+        counts = []
+        for server in self.servers.split(","):
+            shown = states(server)
+            counts.append(
+                sum(shown[at][1] == self.preferred[at] and shown[at][0] != self.preferred[at][0] for at in partitions)
+            )
+        return min(counts)
+
+
+@contextmanager
+def world(topics: int, partitions: int, *, heap_mib: int, say: Say) -> Iterator[World]:
+    """Three brokers that end with the block, three replicas of everything."""
+    properties = {
+        "offsets.topic.num.partitions": "50",
+        # Index files are mapped at full size; ten megabytes for a few records is what 30,000 replicas do not forgive.
+        "log.index.size.max.bytes": "65536",
+        "num.io.threads": "8",
+        # Nothing but what is measured moves leaders.
+        "auto.leader.rebalance.enable": "false",
+    }
+    cluster = start(3, name="bench-apply", heap_mib=heap_mib, properties=properties, progress=say)
+    try:
+        made = World(cluster, say, [f"bench-{number:04}" for number in range(topics)], partitions)
+        made.make()
+        yield made
+    finally:
+        stop(cluster, timeout_s=90)
+
+
+def states(server: str) -> dict[At, tuple[int, tuple[int, ...]]]:
+    """Leader and replicas of every partition, by one broker's metadata."""
+    topics = admin_client(server).list_topics(timeout=60).topics
+    return {
+        (name, number): (partition.leader, tuple(partition.replicas))
+        for name, topic in topics.items()
+        for number, partition in topic.partitions.items()
+    }
+
+
+def leaders(server: str) -> dict[At, int]:
+    return {at: leader for at, (leader, _replicas) in states(server).items() if leader >= 0}
+
+
+def log_starts(cluster: Cluster, folder: Path) -> dict[At, int]:
+    """By Kafka's own kafka-get-offsets."""
+    answer = run_tool(cluster, "kafka-get-offsets", "--topic", "bench-.*", "--time", "earliest", timeout_s=_LIMIT_S)
+    assert answer.returncode == 0, answer.stderr[-800:]
+    (folder / "offsets.txt").write_text(answer.stdout)
+    rows = (line.rsplit(":", 2) for line in answer.stdout.split())
+    return {(topic, int(number)): int(offset) for topic, number, offset in rows}
+
+
+def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    left = iter(items)
+    while batch := list(islice(left, size)):
+        yield batch
+
+
+def _commit(admin: AdminClient, group: str) -> "Future[Any]":
+    commits = [TopicPartition(COMMITTED, number, 0) for number in range(COMMITS_PER_GROUP)]
+    (future,) = admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, commits)], request_timeout=60
+    ).values()
+    return future
+
+
+def _produce(servers: str, partitions: Sequence[At]) -> None:
+    refused: list[object] = []
+    producer = Producer(
+        producer_properties(servers) | {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000}, logger=Quiet()
+    )
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            refused.append(error)
+
+    for topic, number in partitions:
+        for _ in range(RECORDS):
+            producer.produce(topic, b"x", partition=number, on_delivery=delivered)
+        producer.poll(0)
+    left = producer.flush(_LIMIT_S)
+    if refused or left:
+        raise RuntimeError(f"{len(refused)} records refused, {left} not acknowledged: {refused[:1]}")
