@@ -1,4 +1,4 @@
-"""How hard Hypothesis tries: HYPOTHESIS_PROFILE=quick (the default), ci or soak. No deadline: the machine is shared."""
+"""How hard Hypothesis tries: HYPOTHESIS_PROFILE=quick (the default), ci, soak or mutants. No deadline: the machine is shared."""
 
 import os
 
@@ -9,4 +9,5 @@ _TOO_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("quick", max_examples=200, deadline=None, suppress_health_check=_TOO_SLOW)
 settings.register_profile("ci", max_examples=10_000, deadline=None, suppress_health_check=_TOO_SLOW, print_blob=True)
 settings.register_profile("soak", max_examples=100_000, deadline=None, suppress_health_check=_TOO_SLOW, print_blob=True)
+settings.register_profile("mutants", max_examples=25, deadline=None, suppress_health_check=_TOO_SLOW, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

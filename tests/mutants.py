@@ -1,0 +1,186 @@
+"""Judges mutants: changes made to one function at a time that some test ought to notice. `make mutants` runs this in a copy of the project.
+
+mutmut makes the mutants; the judging is done here, because its runner collects the tests anew for each mutant and these are ten thousand.
+Here each mutant is judged by a fork of one pytest session that has everything imported, and by the tests that call its function only, the
+quickest first. Survivors are explained in tests/MUTANTS.md.
+
+    python -m tests.mutants OUT.json MODULE…        # in the copy, with mutmut beside the project's own packages
+
+`mutant: killed | survived | timeout | no test | imported` per line of OUT.json, which a second run goes on with. `imported`: survived, but its
+function runs while modules are imported, before the fork; those need a process each (`--imported`).
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+TESTS = ("tests/unit/plan", "tests/unit/kinds", "tests/unit/model", "tests/golden", "tests/properties")
+WITHOUT = ("tests/properties/test_stateful.py", "tests/properties/test_manifests_fuzz.py")
+DESELECTED = "tests/unit/plan/test_planner.py::test_neither_hash_seed_nor_time_zone_changes_a_plan"
+ARGUMENTS = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--deselect={DESELECTED}"]
+COPY = Path("mutants")
+
+
+def generate() -> None:
+    """The mutated package under mutants/, and the tests beside it."""
+    from mutmut import __main__ as mutmut
+
+    os.environ["MUTANT_UNDER_TEST"] = "mutant_generation"
+    COPY.mkdir(exist_ok=True)
+    mutmut.copy_src_dir()
+    mutmut.copy_also_copy_files()
+    mutmut.create_mutants(1)
+
+
+def names(modules: Sequence[str]) -> list[str]:
+    """All mutants of these modules or packages, in the order of the modules."""
+    found: list[str] = []
+    for module in modules:
+        place = COPY / module.replace(".", "/")
+        for file in sorted([*place.rglob("*.meta"), *place.parent.glob(f"{place.name}.py.meta")]):
+            found += json.loads(file.read_text())["exit_code_by_key"]
+    return found
+
+
+class Judge:
+    """A pytest plugin that, instead of running the tests, learns who calls what and then runs them on each mutant in a fork."""
+
+    def __init__(self, wanted: Sequence[str], out: Path) -> None:
+        self.wanted, self.out = wanted, out
+        self.verdicts: dict[str, str] = json.loads(out.read_text()) if out.is_file() else {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        from mutmut.state import state
+
+        imported = set(state()._stats)
+        calls = self._calls(session.items)
+        for number, mutant in enumerate(self.wanted):
+            if mutant in self.verdicts:
+                continue
+            function = mutant.rpartition("__mutmut_")[0]
+            chosen = [item for item, functions, _seconds in calls if function in functions]
+            seconds = sum(seconds for _item, functions, seconds in calls if function in functions)
+            self.verdicts[mutant] = self._verdict(mutant, chosen, seconds) if chosen else "no test"
+            if function in imported and self.verdicts[mutant] in ("survived", "no test"):
+                self.verdicts[mutant] = "imported"
+            if number % 25 == 0:
+                self.save(f"{number}/{len(self.wanted)}")
+        self.save("done")
+        return True
+
+    def save(self, told: str) -> None:
+        written = self.out.with_suffix(".new")
+        written.write_text(json.dumps(self.verdicts, indent=0))
+        written.replace(self.out)
+        print(
+            f"{time.strftime('%H:%M:%S')} {told} {dict(Counter(self.verdicts.values()))}", file=sys.stderr, flush=True
+        )
+
+    def _calls(self, items: Sequence[pytest.Item]) -> list[tuple[pytest.Item, frozenset[str], float]]:
+        """Each test, the functions that it calls and its seconds; quickest first. Run once, in a fork, so that nothing of it stays."""
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.close(reading)
+            with os.fdopen(writing, "w") as stream:
+                stream.write(json.dumps(self._learn(items)))
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            learned = json.loads(stream.read())
+        os.wait()
+        failed = [item.nodeid for item, row in zip(items, learned, strict=True) if row["failed"]]
+        if failed:
+            raise RuntimeError(f"without any mutant these fail: {failed}")
+        calls = [(item, frozenset(row["calls"]), row["s"]) for item, row in zip(items, learned, strict=True)]
+        return sorted(calls, key=lambda call: call[2])
+
+    def _learn(self, items: Sequence[pytest.Item]) -> list[dict[str, Any]]:
+        from mutmut.state import state
+
+        os.environ["MUTANT_UNDER_TEST"] = "stats"
+        learned = []
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            state()._stats.clear()
+            started = time.perf_counter()
+            reports = runtestprotocol(item, nextitem=following, log=False)
+            seconds = time.perf_counter() - started
+            failed = any(report.failed for report in reports)
+            learned.append({"calls": sorted(state()._stats), "s": seconds, "failed": failed})
+        return learned
+
+    def _verdict(self, mutant: str, chosen: Sequence[pytest.Item], seconds: float) -> str:
+        child = os.fork()
+        if child == 0:
+            _silently(mutant, limit_s=int(10 * seconds) + 20)
+            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
+                    os._exit(1)
+            os._exit(0)
+        _child, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            return "timeout" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM) else "killed"
+        return "killed" if os.WEXITSTATUS(status) else "survived"
+
+
+def _silently(mutant: str, *, limit_s: int) -> None:
+    os.environ["MUTANT_UNDER_TEST"] = mutant
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    signal.alarm(20 * limit_s)
+
+
+def judge(wanted: Sequence[str], out: Path) -> None:
+    """Runs in mutants/, where the mutated package is the one that is imported."""
+    os.environ["MUTANT_UNDER_TEST"] = "stats"
+    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
+    pytest.main([*ARGUMENTS, *(f"--ignore={path}" for path in WITHOUT), *TESTS], plugins=[Judge(wanted, out)])
+
+
+def judge_imported(out: Path) -> None:
+    """A process for each mutant whose function runs while modules are imported: kinds and manifests show what came of it."""
+    verdicts = json.loads(out.read_text())
+    for mutant in [name for name, verdict in verdicts.items() if verdict == "imported"]:
+        tests = ("tests/unit/kinds", "tests/unit/load", "tests/unit/plan/document/test_document_schema.py")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", *ARGUMENTS, *tests],
+            cwd=COPY,
+            env=os.environ | {"MUTANT_UNDER_TEST": mutant, "HYPOTHESIS_PROFILE": "mutants"},
+            capture_output=True,
+            timeout=600,
+            check=False,
+        )
+        verdicts[mutant] = "survived" if done.returncode == 0 else "killed"
+        out.write_text(json.dumps(verdicts, indent=0))
+        print(f"{mutant}: {verdicts[mutant]}", file=sys.stderr, flush=True)
+
+
+def main(words: Iterable[str]) -> None:
+    place, *modules = words
+    out = Path(place).resolve()
+    if modules == ["--imported"]:
+        judge_imported(out)
+    elif modules[0] == "--judge":
+        judge(modules[1:], out)
+    else:
+        generate()
+        subprocess.run(
+            [sys.executable, "-m", "tests.mutants", str(out), "--judge", *names(modules)], cwd=COPY, check=True
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
