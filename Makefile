@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench-quick faults lint-workflows
+.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench-quick faults test-matrix lint-workflows
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,8 +64,13 @@ bench-quick: setup  ## manifests and the plan file at a tenth of their size
 	$(BIN)/python bench/manifests.py
 	$(BIN)/python bench/plan_file.py 100000
 
-lint-workflows: setup  ## actionlint over .github, where actionlint is installed
-	actionlint
+test-matrix: java setup  ## both Kafkas, and the Pythons and Javas that are on this machine: ONLY=kafka=3.9.1
+	$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))
+
+lint-workflows:  ## actionlint over .github: the one on PATH, or built by Go from its pinned source
+	@if command -v actionlint >/dev/null; then actionlint; \
+	elif command -v go >/dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12; \
+	else echo "neither actionlint nor go is installed, and one is needed: https://github.com/rhysd/actionlint" >&2; exit 1; fi
 
 fix: setup  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .

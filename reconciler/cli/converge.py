@@ -24,12 +24,12 @@ SLICE_S = 0.2
 
 @accepts_settings
 def converge(settings: Settings, paths: Paths = None) -> int:
-    """Plan and apply the policies in `mode: continuous`, once. For schedules."""
+    """Plan and apply the policies in `mode: continuous`, once. For schedules: with -q nothing is printed where there is nothing to do."""
     manifests = common.load(paths, settings, now_ms=common.clock()())
     codes = []
     for part in common.clusters(manifests, settings):
         with graceful() as stop:
-            codes.append(_once(part, settings, stop, quiet_when_idle=False))
+            codes.append(_once(part, settings, stop, quiet_when_idle=settings.quiet))
     return worst(codes)
 
 

@@ -141,6 +141,25 @@ spec: {{topics: [{topic}], keep: {{last: 10}}}}
     assert f"! {topic}[0]   log start 0 -> 1   (end 11)" in planned.stdout
 
 
+def test_what_the_image_copies_is_enough_to_install(tmp_path: Path) -> None:
+    """Only the files that the Dockerfile takes along make a wheel with all of the package in it."""
+    recipe = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    for line in re.findall(r"^COPY (?!--)(.*)$", recipe, re.MULTILINE):
+        *sources, target = line.split()
+        for source in sources:
+            folder = tmp_path / "source" / (target if (ROOT / source).is_dir() else ".")
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, folder)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / source, folder)
+    words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    subprocess.run(words, cwd=tmp_path / "source", check=True, capture_output=True, timeout=120)
+    [wheel] = (tmp_path / "dist").glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"reconciler/__main__.py", "reconciler/gitops/github/workflows/plan.yml"} <= names
+
+
 def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> None:
     """The composite action's own scripts, run in order with what GitHub gives them, end with a `reconciler` of this tree's version."""
     action = YAML(typ="safe").load((ROOT / ACTION / "action.yml").read_text(encoding="utf-8"))

@@ -263,3 +263,21 @@ def test_links_between_pages_lead_somewhere() -> None:
                 headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
                 slugs = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
                 assert fragment in slugs, f"{page.name}: {target}#{fragment}"
+
+
+def test_every_test_that_the_guarantees_name_is_there() -> None:
+    """A promise whose test was renamed or removed is a promise without a test."""
+    text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/[^`]+)`", text)) | {
+        f"tests/properties/{name}" for name in re.findall(r"`(test_[^`/]+)`", text)
+    }
+    assert len(named) > 30
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_metrics_are_all_told_and_all_there(tmp_path: Path) -> None:
+    """The table of metrics names those that are written, each of them."""
+    drift.write_metrics([drift.report(a_plan())], tmp_path / "drift.prom")
+    written = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
+    told = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert written == told

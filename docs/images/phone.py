@@ -1,0 +1,69 @@
+"""A Markdown file as a phone shows it in GitHub: `python docs/images/phone.py COMMENT.md PICTURE.png`. Needs a Chromium on PATH.
+
+GitHub's rules as far as the comments use them (CommonMark, tables, raw HTML), its font sizes and its 390 points of width; not its emoji,
+mentions or sanitizer. How the pictures beside this file were made.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+WIDTH = 390
+STYLE = """
+body { margin: 0; padding: 16px; background: #fff; color: #1f2328; word-wrap: break-word; overflow-wrap: break-word;
+  font: 14px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif; }
+.box { border: 1px solid #d1d9e0; border-radius: 6px; }
+.head { padding: 8px 16px; background: #f6f8fa; border-bottom: 1px solid #d1d9e0; color: #59636e; border-radius: 6px 6px 0 0; }
+.body { padding: 16px; }
+.body > :first-child { margin-top: 0 } .body > :last-child { margin-bottom: 0 }
+p, ul, table, details { margin: 0 0 16px }
+h3 { font-size: 1.25em; line-height: 1.25; margin: 24px 0 16px } h4 { font-size: 1em; line-height: 1.25; margin: 24px 0 16px }
+ul { padding-left: 2em } ul ul { margin-bottom: 0 } li + li { margin-top: .25em }
+code { font: 85% ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; padding: .2em .4em; background: #818b981f;
+  border-radius: 6px; white-space: break-spaces; }
+table { display: block; width: max-content; max-width: 100%; overflow: auto; border-collapse: collapse }
+td, th { padding: 6px 13px; border: 1px solid #d1d9e0 }
+sub { font-size: 75%; line-height: 0; position: relative; vertical-align: baseline; bottom: -.25em }
+summary { cursor: pointer }
+"""
+
+
+def page(markdown: str) -> str:
+    """The comment as a web page."""
+    body = MarkdownIt("commonmark", {"html": True, "breaks": True}).enable("table").render(markdown)
+    head = "<b>github-actions</b> bot commented"
+    return (
+        f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width={WIDTH}"><style>{STYLE}</style>'
+        f'<div class="box"><div class="head">{head}</div><div class="body">{body}</div></div>'
+    )
+
+
+def shoot(source: Path, picture: Path, *, height: int) -> None:
+    """Take the picture, twice as sharp as the page is wide."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        sys.exit("no chromium on PATH")
+    with tempfile.TemporaryDirectory() as folder:
+        html = Path(folder) / "page.html"
+        html.write_text(page(source.read_text(encoding="utf-8")), encoding="utf-8")
+        # A headless window is never narrower than 500 points, so the page stands in a frame of a phone's width.
+        frame = Path(folder) / "frame.html"
+        frame.write_text(
+            f'<body style="margin:0"><iframe src="page.html" width="{WIDTH}" height="{height}" style="border:0">'
+        )
+        words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2"]
+        words += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+        words += [
+            f"--user-data-dir={folder}/profile",
+            f"--window-size={WIDTH},{height}",
+            f"--screenshot={picture.resolve()}",
+        ]
+        subprocess.run([browser, *words, frame.as_uri()], check=True, capture_output=True, timeout=120)
+
+
+if __name__ == "__main__":
+    shoot(Path(sys.argv[1]), Path(sys.argv[2]), height=int(sys.argv[3]) if len(sys.argv) > 3 else 1400)

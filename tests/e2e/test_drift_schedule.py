@@ -1,0 +1,165 @@
+"""`drift` as a schedule runs it, beside `converge`, on a cluster that never rests: quiet for as long as converge keeps up, and no longer."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from reconciler import pipeline
+from reconciler.cli.app import run as command_line
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Topic
+from reconciler.load import files
+from reconciler.model.plan import Plan
+from reconciler.pipeline import Run
+from reconciler.plan.drift import DriftReport, read
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.scan.session import Engine
+from tests.e2e.test_converge import producing
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+RUNS = 20
+DRIFT_AFTER_S = 20
+DEADLINE_S = 240.0
+POLICIES = ("newest", "short", "stream")
+
+
+class Schedule:
+    """A folder in which `drift` is run again and again, each run with the report of the one before."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capture = capture
+
+    def drift(self) -> tuple[int, str]:
+        """(exit code, everything that was printed) of one run with -q, as cron would have it."""
+        self._capture.readouterr()
+        words = ["drift", "set.yaml", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
+        code = command_line([*words, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
+        said = self._capture.readouterr()
+        return code, said.out + said.err
+
+    def report(self) -> DriftReport:
+        [found] = read(self.folder / "drift.json")
+        return found
+
+    def markdown(self) -> str:
+        return (self.folder / "drift.md").read_text()
+
+    def metrics(self) -> dict[tuple[str, str], float]:
+        """(name, policy) → value; the policy is empty where the metric is the cluster's."""
+        families = text_string_to_metric_families((self.folder / "drift.prom").read_text())
+        return {
+            (sample.name, sample.labels.get("policy", "")): sample.value
+            for family in families
+            for sample in family.samples
+            if "decision" not in sample.labels
+        }
+
+
+@pytest.fixture
+def busy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three topics that are written to all the time, one of them read as well, and a moving floor of each sort on them."""
+    mark = uuid4().hex[:8]
+    topics = {name: f"{name}-{mark}" for name in POLICIES}
+    group = f"app-{mark}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
+    keeps = {"newest": "newerThan: 2s", "short": "last: 10", "stream": f"unreadBy: [{group}]"}
+    policies = "".join(
+        f"""\
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: {name}}}
+mode: continuous
+spec: {{topics: [{topics[name]}], keep: {{{keep}}}, every: 1s, driftAfter: {DRIFT_AFTER_S}s}}
+"""
+        for name, keep in keeps.items()
+    )
+    (tmp_path / "set.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
+  limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
+{policies}"""
+    )
+    monkeypatch.chdir(tmp_path)
+    with ExitStack() as stack:
+        for topic in topics.values():
+            stack.enter_context(producing(cluster.bootstrap_servers, topic))
+        stack.enter_context(workload.member(cluster.bootstrap_servers, group, [topics["stream"]]))
+        yield
+
+
+def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
+    busy: None, engine: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Twenty scheduled runs, for longer than `driftAfter`, print nothing and exit 0 while records come and go. With converge stopped, drift stays
+    quiet for `driftAfter`; then it is exit 2 with a report that names the three policies, says since when, and does not change while nothing else
+    begins to drift. One converge later it is quiet again."""
+    schedule = Schedule(tmp_path, capfd)
+    part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    run = Run(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
+    seen: list[Plan] = []
+
+    def converge() -> Any:
+        done = pipeline.converge(part, run, stop=lambda: False, on_plan=seen.append)
+        assert done.exit_code == 0, done
+        return done
+
+    # A group that has not committed yet is blocked, which is drift, and rightly so.
+    workload.wait_until(
+        lambda: not converge().refused and not seen[-1].incomplete and schedule.drift()[0] == 0, 60, "a first quiet run"
+    )
+    began, runs, purged = time.monotonic(), 0, 0
+    while runs < RUNS or time.monotonic() - began < DRIFT_AFTER_S + 5:
+        assert time.monotonic() - began < DEADLINE_S, f"{runs} runs after {DEADLINE_S:.0f} s"
+        purged += len(converge().outcomes)
+        assert schedule.drift() == (0, ""), schedule.markdown()
+        runs += 1
+    assert purged >= RUNS, "floors that do not move prove nothing"
+    quiet = schedule.metrics()
+    assert quiet["reconciler_in_sync", ""] == 1
+    assert {name: quiet["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 0)
+    assert ("reconciler_drift_since_timestamp_seconds", "") not in quiet
+
+    stopped_ms = seen[-1].observed_at_ms
+    first_ms: dict[Any, int] = {}
+    deadline = time.monotonic() + DEADLINE_S
+    while {address.policy for address in first_ms} != set(POLICIES) or len(first_ms) < 6:
+        assert time.monotonic() < deadline, f"only {first_ms} drifts"
+        code, said = schedule.drift()
+        report = schedule.report()
+        assert code == (2 if report.subjects else 0), said
+        assert bool(said) == bool(report.subjects)
+        for subject in report.subjects:
+            first_ms.setdefault(subject.address, report.observed_at_ms)
+            # What a reader commits lags behind what it has read, so a floor of unreadBy may be due a little earlier.
+            early_ms = 5_000 if subject.address.policy == "stream" else 0
+            assert report.observed_at_ms - stopped_ms > DRIFT_AFTER_S * 1000 - early_ms
+    before, markdown = schedule.report(), schedule.markdown()
+    code, said = schedule.drift()
+    again = schedule.report()
+    assert code == 2
+    assert again.observed_at_ms > before.observed_at_ms
+    assert schedule.markdown() == markdown, "an issue would be edited at every run"
+    assert len(said.splitlines()) < 20, said
+    assert {subject.address: subject.since_ms for subject in again.subjects} == first_ms
+    loud = schedule.metrics()
+    assert loud["reconciler_in_sync", ""] == 0
+    assert {name: loud["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 2)
+    assert loud["reconciler_drift_since_timestamp_seconds", ""] == pytest.approx(min(first_ms.values()) / 1000)
+
+    converge()
+    assert schedule.drift() == (0, ""), schedule.markdown()
