@@ -127,6 +127,13 @@ _NO_EFFECT = frozenset(
 )
 _REFUSALS = frozenset({Answer.STALE, Answer.WAITING, Answer.FAILED, Answer.HALVE})
 
+# What a refusal for want of rights is about: the broker's own words do not say which right.
+_RIGHTS: Mapping[int, str] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "DELETE on the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "DELETE on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ALTER on the cluster",
+}
+
 # The client library keeps names that Kafka has changed since.
 _KAFKA_NAMES: Mapping[int, str] = {
     KafkaError.NO_ERROR: "NONE",
@@ -142,6 +149,10 @@ def item_answer(operation: Operation, code: int, text: str = "") -> ItemAnswer:
     answer = TABLE[operation].get(code)
     if answer is None:
         answer = Answer.READ_BACK if code < 0 else Answer.FAILED
+    if (right := _RIGHTS.get(code)) is not None:
+        text = (
+            f"the right is missing: {right} ({text or name_of(code)}); `reconciler doctor --acls` prints what grants it"
+        )
     return ItemAnswer(answer, name_of(code), text, no_effect=code in _NO_EFFECT or answer in _REFUSALS)
 
 
