@@ -1,6 +1,6 @@
 """Kafka's own command-line tools, run against a sandbox: the independent witness of what the reconciler did.
 
-Tools have the names of their scripts in Kafka's distribution. Not here: what their output means.
+Tools have the names of their scripts in Kafka's distribution, and the classes of the version that the sandbox runs. Not here: what their output means.
 """
 
 import json
@@ -31,7 +31,29 @@ TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
-"""Tools of Kafka 4 that take `--bootstrap-server`, by the name of their script; some classes were elsewhere before."""
+"""Tools of Kafka 4 that take `--bootstrap-server`, by the name of their script."""
+BEFORE_4 = {
+    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-groups": None,
+    "kafka-share-groups": None,
+    "kafka-streams-groups": None,
+}
+"""Where that was different: another class, or no such tool."""
+
+
+def kafka_version(cluster: Cluster) -> tuple[int, ...]:
+    """Of the brokers and of the tools, by the name of their jar: (3, 9, 1)."""
+    (jar,) = cluster.jars.glob("kafka-clients-*.jar")
+    return tuple(int(part) for part in jar.stem.removeprefix("kafka-clients-").split("."))
+
+
+def tool_class(cluster: Cluster, tool: str) -> str:
+    """The class behind a tool (a name of `TOOLS`, or a class itself) in the sandbox's Kafka. Raises SandboxError where it has no such tool."""
+    found = BEFORE_4.get(tool, TOOLS.get(tool, tool)) if kafka_version(cluster) < (4,) else TOOLS.get(tool, tool)
+    if found is None:
+        raise SandboxError(f"Kafka {'.'.join(map(str, kafka_version(cluster)))} has no {tool}")
+    return found
 
 
 def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
@@ -42,7 +64,7 @@ def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
         *config.JVM_FLAGS,
         "-cp",
         f"{cluster.jars}/*",
-        TOOLS.get(tool, tool),
+        tool_class(cluster, tool),
         "--bootstrap-server",
         cluster.bootstrap_servers,
         *args,

@@ -15,7 +15,7 @@ from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaG
 from reconciler.sandbox import config
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.java import find_java
-from reconciler.sandbox.tools import TOOLS
+from reconciler.sandbox.tools import tool_class
 
 
 class Toolbox:
@@ -77,7 +77,7 @@ class Toolbox:
             before = jvm.java.lang.System.out
             jvm.java.lang.System.setOut(jvm.java.io.PrintStream(buffer, True))
             try:
-                _resolve(jvm, TOOLS.get(tool, tool)).main(array)
+                _resolve(jvm, tool_class(self._cluster, tool)).main(array)
             finally:
                 jvm.java.lang.System.setOut(before)
             said = str(buffer.toString())

@@ -1,0 +1,73 @@
+"""What differs between the Kafkas that `make test-matrix` runs: said as a claim about each version, so that neither is skipped in silence."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from reconciler.errors import SandboxError
+from reconciler.kafka import group_listing, workload
+from reconciler.kafka.commit_record import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.workload import Topic
+from reconciler.model.snapshot import GroupType
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.tools import kafka_version, run_tool
+
+pytestmark = pytest.mark.brokers
+
+
+def commits_of(cluster: Cluster, group: str) -> list[bytes]:
+    """The values of a group's commits, as they lie in the log."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid4().hex, "enable.partition.eof": True}
+    )
+    try:
+        parts = consumer.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
+        consumer.assign([TopicPartition("__consumer_offsets", number, OFFSET_BEGINNING) for number in parts])
+        found, ended = [], 0
+        while ended < len(parts):
+            message = consumer.poll(20)
+            assert message is not None
+            if message.error():
+                ended += 1
+                continue
+            key = decode_key(message.key())
+            if isinstance(key, CommitKey) and key.group == group and message.value():
+                found.append(message.value())
+        return found
+    finally:
+        consumer.close()
+
+
+def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster) -> None:
+    """Value version 4 holds the id, and version 3 none: there a commit for an earlier topic of the name shows by its offset only. Both are read."""
+    topic, group = f"versioned-{uuid4().hex[:8]}", f"versioned-{uuid4().hex[:8]}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
+    [value] = commits_of(cluster, group)
+    carries = kafka_version(cluster) >= (4, 2)
+    assert int.from_bytes(value[:2], "big") == (4 if carries else 3)
+    read = decode_commit(value)
+    assert isinstance(read, CommitValue)
+    assert read.offset == 7
+    assert (read.topic_id != NO_TOPIC_ID) == carries
+
+
+def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
+    """Share and Streams groups came with Kafka 4. Before it there are neither tools for them nor ids that only the old list call knows."""
+    topic, group = f"listed-{uuid4().hex[:8]}", f"listed-{uuid4().hex[:8]}"
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
+    found = group_listing.list_groups(connection, hidden=True)
+    assert found.hidden_unread is None
+    assert found.groups[group].type is GroupType.CLASSIC
+    if kafka_version(cluster) < (4,):
+        assert all(each.listed for each in found.groups.values())
+        for tool in ("kafka-share-groups", "kafka-streams-groups"):
+            with pytest.raises(SandboxError, match=f"has no {tool}"):
+                run_tool(cluster, tool, "--list")
+    else:
+        for tool in ("kafka-share-groups", "kafka-streams-groups"):
+            assert run_tool(cluster, tool, "--list").returncode == 0
