@@ -8,12 +8,12 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler import __version__
-from reconciler.apply import results
+from reconciler.apply import results, resume
 from reconciler.apply.applier import DEFAULTS as DEFAULT_SIZES
 from reconciler.apply.applier import apply as send
 from reconciler.apply.journal import FileJournal
@@ -121,6 +121,14 @@ def _last_purges(kept: FileJournal | TopicJournal) -> Mapping[TopicPartition, in
         return Unread(str(unreadable))
 
 
+def _begun(kept: FileJournal | TopicJournal, plan_digest: str) -> Mapping[Address, Entry]:
+    try:
+        return kept.unfinished(plan_digest)
+    except JournalUnavailable:
+        # What cannot be read cannot be taken up; what cannot be written stops the run at its first intent.
+        return {}
+
+
 def plan(
     manifests: ClusterManifests,
     run: Run,
@@ -203,21 +211,28 @@ def apply(
     kept = journal(manifests.cluster, made, commit=planned.source.commit)
     checked = _recheck(planned, manifests, run, made, kept)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
+    digest = document.digest(planned)
+    begun = _begun(kept, digest)
+    if interrupted := resume.told(begun):
+        run.progress(interrupted)
+    rechecked, ending = resume.taken_up(checked.outcomes, begun)
 
     def ended() -> Iterator[Outcome]:
-        yield from checked.outcomes
+        yield from rechecked
         if refused or dry_run:
             why = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
             for action in checked.remaining:
                 yield Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=why)
             return
+        with suppress(JournalUnavailable):  # the first intent will say so, and nothing is sent
+            kept.record(ending, run_id=run_id, plan_digest=digest, at_ms=run.clock())
         with closing(KafkaGateway(made, timeout_s=run.timeout_s)) as gateway:
             yield from send(
                 checked.remaining,
                 gateway=gateway,
                 journal=kept,
                 run_id=run_id,
-                plan_digest=document.digest(planned),
+                plan_digest=digest,
                 clock=run.clock,
                 sleep=time.sleep,
                 stop=stop,

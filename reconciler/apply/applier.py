@@ -128,7 +128,7 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
         finally:
             finished.put(None)
 
-    with ThreadPoolExecutor(max_workers=run.settings.leaders_at_once, thread_name_prefix="apply") as pool:
+    with ThreadPoolExecutor(max_workers=run.settings.lanes_at_once, thread_name_prefix="apply") as pool:
         started: list[Future[None]] = [pool.submit(run_lane, lane) for lane in lanes]
         open_lanes = len(started)
         while open_lanes:

@@ -56,7 +56,8 @@ class FileJournal:
 
     def unfinished(self, plan_digest: str) -> Mapping[Address, Entry]:
         """What runs of that plan had begun and never ended, by address."""
-        return entry.unfinished(self.entries(), plan_digest)
+        mark = plan_digest.encode()
+        return entry.unfinished((read for read, _end in self._read(0, containing=mark)), plan_digest)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         if not entries:
@@ -91,8 +92,11 @@ class FileJournal:
         finally:
             os.close(descriptor)
 
-    def _read(self, start: int) -> Iterator[tuple[Entry, int]]:
-        """Entries from byte `start` on, each with the offset after it. A last line without its end was never acted upon."""
+    def _read(self, start: int, *, containing: bytes = b"") -> Iterator[tuple[Entry, int]]:
+        """Entries from byte `start` on, each with the offset after it. A last line without its end was never acted upon.
+
+        `containing`: lines without it are passed over unread, since a journal of years is mostly of other plans.
+        """
         try:
             with self._opened(fcntl.LOCK_SH, os.O_RDONLY) as descriptor:
                 # What lies before this point is never cut off again, so the rest is read without the lock.
@@ -102,7 +106,8 @@ class FileJournal:
                 while start < end:
                     line = file.readline()
                     start += len(line)
-                    yield self._parsed(line, start), start
+                    if containing in line:
+                        yield self._parsed(line, start), start
         except FileNotFoundError:
             return
         except OSError as failed:

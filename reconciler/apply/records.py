@@ -21,13 +21,17 @@ Commits = Mapping[tuple[str, TopicPartition], int | Unread | None]
 
 
 def lanes(pending: Sequence[Record], settings: Settings) -> list[list[Sequence[Record]]]:
-    """Batches of one leader after another; leaders side by side."""
+    """Leaders side by side, a few batches of each at once."""
     by_leader: dict[int, list[Record]] = {}
     for attempt in pending:
         leader = attempt.action.seen.leader if attempt.leader is None else attempt.leader
         by_leader.setdefault(leader, []).append(attempt)
     size = settings.records_per_call
-    return [[led[at : at + size] for at in range(0, len(led), size)] for _, led in sorted(by_leader.items())]
+    beside: list[list[Sequence[Record]]] = []
+    for _, led in sorted(by_leader.items()):
+        batches: list[Sequence[Record]] = [led[at : at + size] for at in range(0, len(led), size)]
+        beside += [batches[first :: settings.calls_per_leader] for first in range(settings.calls_per_leader)]
+    return [lane for lane in beside if lane]
 
 
 def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -> Iterator[Step]:

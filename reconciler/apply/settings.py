@@ -10,6 +10,8 @@ class Settings:
     records_per_call: int = 1_000
     """Partitions in one DeleteRecords; the client library merges answers quadratically above that."""
     leaders_at_once: int = 4
+    calls_per_leader: int = 2
+    """Requests to one leader side by side, on connections of their own: each mostly waits for the followers' next fetch."""
     groups_per_call: int = 500
     elections_per_call: int = 1_000
     """A broker refuses a request that would change more than 10,000 leaders."""
@@ -21,6 +23,10 @@ class Settings:
     backoff_max_ms: int = 8_000
     leader_seen_ms: int = 10_000
     """How long to wait until the metadata shows the leaders of a batch before the next one is sent."""
+
+    @property
+    def lanes_at_once(self) -> int:
+        return self.leaders_at_once * self.calls_per_leader
 
     def no_larger_than(self, batch: int) -> "Settings":
         """The same, with at most `batch` subjects in one request: less is under way when a run is stopped."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply import resume
 from reconciler.apply.journal import FileJournal
 from reconciler.errors import JournalUnavailable
 from reconciler.kafka.codes import Operation
@@ -237,3 +238,32 @@ def test_not_attempted_actions_leave_no_line(made: FakeCluster, tmp_path: Path, 
     outcomes = run(made, [purge(made, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=Ticker()).outcomes
     assert [ended.status for ended in outcomes] == [Status.NOT_ATTEMPTED]
     assert list(journal.entries()) == []
+
+
+def test_an_interrupted_run_is_taken_up(tmp_path: Path) -> None:
+    """What had begun and never ended is told with its run, recorded as ended, and is then no longer open; the rest is left as it is."""
+    made = FakeCluster()
+    made.create_topic("orders", 3)
+    made.produce("orders", {0: 10, 1: 10, 2: 10})
+    actions = [purge(made, TopicPartition("orders", number), 5) for number in range(3)]
+    journal = FileJournal(tmp_path / "journal.jsonl")
+    journal.intend(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
+    journal.intend(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
+    begun = journal.unfinished("sha256:plan")
+    assert set(begun) == {action.address for action in actions[:2]}
+    assert "killed" in resume.told(begun)
+    assert "2 actions" in resume.told(begun)
+    rechecked = [
+        Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
+        for action in (actions[0], actions[2])
+    ]
+    every, ending = resume.taken_up(rechecked, begun)
+    assert [outcome.action for outcome in every] == [actions[0], actions[2]]
+    assert [outcome.action for outcome in ending] == [actions[0]]
+    assert "run killed" in ending[0].detail
+    assert every[1] == rechecked[1]
+    journal.record(ending, run_id="next", plan_digest="sha256:plan", at_ms=3)
+    assert set(journal.unfinished("sha256:plan")) == {actions[1].address}
+    # Whoever took it up sent nothing: the clock still runs from the intent of the run that was killed.
+    assert journal.last_purges()[actions[0].partition] == 1
+    assert resume.told({}) == ""

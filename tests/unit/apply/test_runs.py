@@ -78,7 +78,7 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
     outcomes = run(made, actions, tmp_path, settings=SMALL, stop=asked.is_set).outcomes
     assert len(outcomes) == len(actions)
     # Other leaders' requests may be under way at that moment.
-    assert 5 <= len(made.requests) < 5 + SMALL.leaders_at_once
+    assert 5 <= len(made.requests) < 5 + SMALL.lanes_at_once
     sent = {outcome.action.address for outcome in outcomes if outcome.sends}
     assert {outcome.status for outcome in outcomes if outcome.action.address in sent} == {Status.APPLIED}
     assert {o.status for o in outcomes if o.action.address not in sent} == {Status.NOT_ATTEMPTED}
@@ -126,7 +126,7 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
             sleep=clock.sleep,
             stop=lambda: stop,
             sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
-            settings=Settings(leaders_at_once=1).no_larger_than(4),
+            settings=Settings(leaders_at_once=1, calls_per_leader=1).no_larger_than(4),
         )
         return [outcome.status for outcome in ended]
 
