@@ -1,0 +1,100 @@
+"""Groups that no listing of consumer groups shows, made on real brokers: Connect and Streams-protocol ones by the bytes of one request each.
+
+There is no Connect worker and no Streams library here, and none is needed: to the coordinator a group is what its first member said.
+"""
+
+import socket
+import struct
+import time
+
+_JOIN_GROUP, _STREAMS_GROUP_HEARTBEAT = 11, 88
+_NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+
+
+def join_connect_group(servers: str, group: str) -> None:
+    """A member of a Connect cluster's group (JoinGroup version 2, protocol type `connect`); it is gone after ten seconds."""
+    body = b"".join(
+        (
+            _string(group),
+            struct.pack(">ii", 10_000, 10_000),
+            _string(""),
+            _string("connect"),
+            struct.pack(">i", 1),
+            _string("sessioned"),
+            struct.pack(">i", 0),
+        )
+    )
+    # answer: throttle time, error
+    _send(servers, _header(_JOIN_GROUP, 2) + body, error_at=4)
+
+
+def join_streams_group(servers: str, group: str, topic: str) -> None:
+    """A member of a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0)."""
+    subtopology = b"".join((_compact("0"), b"\x02", _compact(topic), b"\x01" * 5, b"\x00"))
+    topology = b"".join((b"\x01", struct.pack(">i", 1), b"\x02", subtopology, b"\x00"))
+    body = b"".join(
+        (
+            _compact(group),
+            _compact("AAAAAAAAAAAAAAAAAAAAAQ"),
+            struct.pack(">ii", 0, 0),
+            b"\x00",  # no instance id
+            b"\x00",  # no rack
+            struct.pack(">i", 10_000),
+            topology,
+            b"\x01" * 3,  # no active, standby or warm-up tasks
+            _compact("process"),
+            b"\xff",  # no endpoint
+            b"\x01",  # no client tags
+            b"\x00",  # task offsets not told
+            b"\x00",  # nor their ends
+            b"\x00",  # no shutdown
+            b"\x00",
+        )
+    )
+    # answer: tagged fields of the header, throttle time, error
+    _send(servers, _header(_STREAMS_GROUP_HEARTBEAT, 0) + b"\x00" + body, error_at=5)
+
+
+def _header(key: int, version: int) -> bytes:
+    return struct.pack(">hhi", key, version, 1) + _string("tests")
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _compact(text: str) -> bytes:
+    raw = text.encode()
+    assert len(raw) < 127
+    return bytes([len(raw) + 1]) + raw
+
+
+def _send(servers: str, request: bytes, *, error_at: int) -> None:
+    """Asks one broker after the other until the group's coordinator takes it."""
+    deadline = time.monotonic() + 60
+    while True:
+        for server in servers.split(","):
+            host, _, port = server.rpartition(":")
+            with socket.create_connection((host, int(port)), timeout=30) as connection:
+                connection.sendall(struct.pack(">i", len(request)) + request)
+                answer = _received(connection)
+            (error,) = struct.unpack_from(">h", answer, 4 + error_at)
+            if error == 0:
+                return
+            assert error in _NOT_YET, f"error {error}: {answer!r}"
+        assert time.monotonic() < deadline, "no broker coordinates the group"
+        time.sleep(0.5)
+
+
+def _received(connection: socket.socket) -> bytes:
+    def exactly(size: int) -> bytes:
+        got = b""
+        while len(got) < size:
+            part = connection.recv(size - len(got))
+            assert part, "the broker closed the connection: it could not read the request"
+            got += part
+        return got
+
+    (size,) = struct.unpack(">i", exactly(4))
+    return exactly(size)

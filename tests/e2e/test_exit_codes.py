@@ -1,0 +1,201 @@
+"""Every exit code of the command line, told by processes: a schedule, a workflow and a script see nothing else.
+
+Here: what needs no broker, as a table, and one walk through a real cluster. 5 and 130 are in test_interrupts.py.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.names import Address
+from reconciler.model.plan import LimitVerdict
+from reconciler.plan import document
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.strategies.examples import plan, purge, satisfied
+
+FAR_MS = 4_102_444_800_000  # 2100
+DAY_MS = 86_400_000
+HEAD = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: %s}
+spec: {clusterId: %s, bootstrapServers: %s%s}
+---
+"""
+LEADERS = "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n"
+REFUSED = LimitVerdict(
+    id="topics", limit=1, observed=2, passed=False, message="topics: 2", worst=Address("RetentionFloor", "orders-gdpr")
+)
+
+
+def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "reconciler", *words],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@contextmanager
+def nobody_listens() -> Iterator[str]:
+    """An address where nobody listens as long as the block lasts."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Saved plans of every sort, and manifests of a cluster that is away."""
+    made = tmp_path_factory.mktemp("codes")
+    acts = plan(purge(), expires_at_ms=FAR_MS)
+    document.write(acts, made / "acts.json")
+    document.write(plan(satisfied("RetentionFloor/a/b[0]")), made / "settled.json")
+    document.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), made / "refused.json")
+    document.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), made / "expired.json")
+    document.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), made / "other.json")
+    whole = (made / "acts.json").read_text()
+    (made / "edited.json").write_text(whole.replace("98213", "98214"))
+    (made / "cut.json").write_text(whole[:-200])
+    (made / "newer.json").write_text(whole.replace('"format_version": "1.0"', '"format_version": "2.0"'))
+    with nobody_listens() as away:
+        (made / "manifests").mkdir()
+        head = HEAD % ("prod-eu", acts.cluster_id, json.dumps([away]), "")
+        (made / "manifests" / "all.yaml").write_text(head + LEADERS)
+        (made / "wrong").mkdir()
+        (made / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
+        (made / "two").mkdir()
+        (made / "two" / "all.yaml").write_text(
+            HEAD % ("one", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "")
+            + HEAD % ("two", CLUSTER_ID, json.dumps([away]), "")
+            + LEADERS.replace("{name: leaders}", "{name: leaders, cluster: one}")
+        )
+        yield made
+
+
+AWAY = ("--timeout", "3")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, ["--version"]),
+        (0, ["validate"]),
+        (0, ["show", "acts.json"]),
+        (0, ["show", "settled.json", "--detailed-exitcode"]),
+        (0, ["plan", "diff", "acts.json", "settled.json"]),
+        (0, ["explain", "B204"]),
+        (0, ["explain", "RetentionFloor/orders-gdpr/orders[3]", "acts.json"]),
+        (1, ["validate", "wrong"]),
+        (1, ["plan", "wrong"]),
+        (1, ["apply", "acts.json", "wrong"]),
+        (1, ["plan", *AWAY]),
+        (1, ["drift", *AWAY]),
+        (1, ["converge", *AWAY]),
+        (1, ["apply", "acts.json", *AWAY]),
+        (2, ["show", "acts.json", "--detailed-exitcode"]),
+        (3, ["show", "refused.json"]),
+        (3, ["show", "refused.json", "--detailed-exitcode"]),
+        (3, ["apply", "refused.json"]),
+        (4, ["show", "edited.json"]),
+        (4, ["show", "cut.json"]),
+        (4, ["show", "newer.json"]),
+        (4, ["show", "nowhere.json"]),
+        (4, ["plan", "diff", "acts.json", "edited.json"]),
+        (4, ["plan", "--within", "edited.json"]),
+        (4, ["explain", "RetentionFloor/orders-gdpr/orders[3]", "cut.json"]),
+        (4, ["apply", "expired.json"]),
+        (4, ["apply", "edited.json"]),
+        (4, ["apply", "other.json"]),
+        (4, ["apply", "acts.json", "--expect-digest", "sha256:" + "0" * 64]),
+        (64, ["no-such-command"]),
+        (64, ["plan", "--no-such-flag"]),
+        (64, ["plan", "--expires-after", "soon"]),
+        (64, ["plan", "two", "--out", "x.json", *AWAY]),
+        (64, ["plan", "--cluster", "nowhere"]),
+        (64, ["apply"]),
+        (64, ["show"]),
+        (64, ["show", "acts.json", "-o", "sarif"]),
+        (64, ["explain", "B999"]),
+        (64, ["explain", "no address", "acts.json"]),
+        (64, ["explain", "RetentionFloor/orders-gdpr/orders[4]", "acts.json"]),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
+)
+def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
+    """The table of cli.md; an error is one line that names what is wrong, and no traceback."""
+    answer = reconciler(folder, *words)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "this is a bug" not in answer.stderr
+    assert code in (0, 2) or answer.stderr.startswith(("error", "[")), answer.stderr
+
+
+@pytest.mark.brokers
+def test_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """0, 2, 3 and 4 of plan, drift, apply and converge, each told by one small change of the world."""
+    mark = uuid4().hex[:8]
+    topic = f"codes-{mark}"
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(topic)])
+    workload.produce(servers, topic, {0: [Record(b"x", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)] * 100})
+    file = tmp_path / "manifests" / "all.yaml"
+    file.parent.mkdir()
+
+    def manifests(
+        *, limits: str = "recordsPercentPerTopic: 100, recordsPercent: 100", protect: str = "", last: int = 90
+    ) -> None:
+        more = f", limits: {{{limits}}}{protect}"
+        file.write_text(
+            HEAD % ("local", CLUSTER_ID, json.dumps(servers.split(",")), more)
+            + "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: codes}\nmode: continuous\n"
+            + f"spec: {{topics: [{topic}], keep: {{last: {last}}}, driftAfter: 0s}}\n"
+        )
+
+    def code(*words: str) -> int:
+        answer = reconciler(tmp_path, *words)
+        assert "Traceback" not in answer.stderr, answer.stderr
+        return answer.returncode
+
+    manifests()
+    assert code("plan", "--out", "plan.json", "--detailed-exitcode") == 2
+    assert code("plan", "--out", "again.json") == 0
+    assert code("drift") == 2
+    manifests(limits="topics: 0")
+    assert code("plan", "--out", "refused.json", "--detailed-exitcode") == 3
+    assert code("apply", "refused.json") == 3
+    assert code("apply", "plan.json") == 3, "a limit of now refuses a plan of then"
+    assert code("converge") == 3
+    manifests(protect=f", protect: {{topics: [{topic}]}}")
+    assert code("apply", "plan.json") == 3, "a protection of now"
+    manifests()
+    assert code("apply", "plan.json", "--dry-run") == 0
+    assert code("apply", "plan.json") == 0
+    assert code("apply", "again.json") == 0, "somebody got there first"
+    assert code("plan", "--detailed-exitcode") == 0
+    assert code("drift") == 0
+    manifests(last=50)
+    assert code("plan", "--out", "older.json", "--detailed-exitcode") == 2
+    workload.delete_topics(servers, [topic])
+    workload.create_topics(servers, [Topic(topic)])
+    workload.produce(servers, topic, {0: [Record(b"x")] * 100})
+    assert code("apply", "older.json") == 4, "the topic is another one"
+    assert workload.watermarks(servers, topic, 0) == (0, 100)
+    file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
+    assert code("plan") == 4

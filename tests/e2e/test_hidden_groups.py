@@ -1,0 +1,140 @@
+"""Share, Streams-protocol and Connect groups on a real cluster: no listing shows them, nobody can read where they stand, and deleting one succeeds.
+
+So a plan blocks whatever rests on knowing every group, and never holds the removal of one of them, however a manifest names it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.sandbox.tools import run_tool
+from tests.e2e.hidden_groups import join_connect_group, join_streams_group
+
+pytestmark = pytest.mark.brokers
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A topic, a group of each hidden type on it, and an ordinary group that may go."""
+
+    topic: str
+    share: str
+    streams: str
+    connect: str
+    dead: str
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return (self.share, self.streams, self.connect)
+
+
+@pytest.fixture
+def hidden(cluster: Cluster) -> Iterator[Hidden]:
+    mark = uuid4().hex[:8]
+    made = Hidden(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(made.topic)])
+    workload.produce(servers, made.topic, {0: [Record(b"x")] * 100})
+    consumer = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+    workload.commit(
+        servers, made.dead, {(made.topic, 0): 100}
+    )  # first: a client's question for a coordinator makes the commit log
+    try:
+        run_tool(cluster, consumer, "--topic", made.topic, "--group", made.share, "--timeout-ms", "3000")
+        join_streams_group(servers, made.streams, made.topic)
+        join_connect_group(servers, made.connect)
+        yield made
+    finally:
+        # a group that nobody can read would block the purges of every other test on this cluster
+        gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=20.0), timeout_s=20.0)
+        gone = ("NONE", "GROUP_ID_NOT_FOUND")
+        for group in made.groups:
+            workload.wait_until(
+                lambda group=group: gateway.delete_groups([group])[group].code in gone,
+                90,
+                f"{group} to go",
+                every_s=1.0,
+            )
+        gateway.close()
+
+
+def planned(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
+    """The plan file that the command line writes for these policies."""
+    (folder / "manifests").mkdir(exist_ok=True)
+    (folder / "manifests" / "all.yaml").write_text(f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
+  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+---
+{policies}""")
+    answer = subprocess.run(
+        [sys.executable, "-m", "reconciler", "plan", "--out", "plan.json", "--full"],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    read: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    return read
+
+
+FLOOR = """\
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: floor}
+spec: {topics: [%s], keep: {last: 90}%s}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {name: dead}
+spec: {groups: %s, %s}
+"""
+
+
+def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
+    cluster: Cluster, hidden: Hidden, tmp_path: Path
+) -> None:
+    """The broker says the types; we know the ids only. Named exactly, by a pattern, EMPTY or not: none of them is planned away."""
+    told = run_tool(cluster, "kafka-groups", "--list").stdout
+    types = {words[0]: words[1].lower() for line in told.splitlines() if len(words := line.split()) > 2}
+    assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], told
+    exact = planned(
+        tmp_path, cluster, FLOOR % (hidden.topic, "", json.dumps([*hidden.groups, hidden.dead]), "idleFor: 0s")
+    )
+    assert [row["address"] for row in exact["actions"]] == [f"GroupRemoval/dead/{hidden.dead}"]
+    blocked = {row["address"]: row for row in (*exact["blocked"], *exact["unread"])}
+    floor = blocked[f"RetentionFloor/floor/{hidden.topic}[0]"]
+    assert floor["code"] == "B211"
+    assert any(group in floor["reason"] for group in hidden.groups)
+    for group in hidden.groups:
+        assert blocked[f"GroupRemoval/dead/{group}"]["code"] == "B302"
+    time.sleep(1.5)  # idleFor: 1s
+    mark = hidden.dead.removeprefix("dead")
+    excepted = f", exceptGroups: {json.dumps(hidden.groups)}"
+    found = planned(tmp_path, cluster, FLOOR % (hidden.topic, excepted, f'["*{mark}"]', "idleFor: 1s, expectAtMost: 9"))
+    assert {row["address"] for row in found["actions"]} == {
+        f"GroupRemoval/dead/{hidden.dead}",
+        f"RetentionFloor/floor/{hidden.topic}[0]",
+    }, "excepted by name they block nothing, and a pattern does not take them either"

@@ -1,0 +1,219 @@
+"""Group ids are arbitrary text. A corpus of nasty ones, planted on real brokers, goes through every command that shows a name.
+
+Three things are asked of every output: nothing in it acts on a terminal, a browser or a CI runner; two ids never look alike; and what programs
+read (JSON, Parquet, the journal) gives the ids back exactly.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.dataset
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.quoting import quoted
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.strategies.plans import LONG, NASTY
+from tests.unit.plan.render.test_renderers_are_harmless import assert_harmless_markdown
+
+pytestmark = pytest.mark.brokers
+
+DAY_MS = 86_400_000
+ALIKE = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
+"""Pairs that a careless spelling, or a careless cut, shows as one."""
+CORPUS = [name.replace("\x00", "") for name in (*NASTY, *ALIKE)]  # a null character ends a C string
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A topic with old records, groups that may go, and groups that stand behind the floor."""
+
+    folder: Path
+    topic: str
+    removable: tuple[str, ...]
+    behind: tuple[str, ...]
+
+
+def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """The command line as a process; its output as the bytes that a terminal would get."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RECONCILER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "reconciler", *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def harmless(stream: bytes, *, commands: bool = False) -> str:
+    """The stream as text, if nothing in it acts on a terminal or, but for our own `commands`, on a CI runner."""
+    text = stream.decode("utf-8")
+    for line in text.split("\n"):
+        for character in line:
+            assert character == " " or unicodedata.category(character)[0] not in "CZM", (
+                f"{character!a} in {line[:300]!a}"
+            )
+            assert unicodedata.bidirectional(character) not in ("R", "AL", "AN"), f"{character!a} in {line[:300]!a}"
+        body = re.sub(r"^::(error|warning|notice) [^:]*::", "", line) if commands else line
+        assert "::" not in body, line[:300]
+        assert "##[" not in body, line[:300]
+    return text
+
+
+def unwrapped(text: str) -> str:
+    return re.sub(r"\n {4,}", " ", text)
+
+
+def plant(cluster: Cluster, folder: Path) -> Planted:
+    """The corpus twice on the brokers: as groups that are idle and as groups behind a floor; and manifests that mean them."""
+    mark = uuid4().hex[:8]
+    dead, live, topic = f"hostile-{mark}", f"behind-{mark}", f"hostile-{mark}"
+    removable, behind = tuple(f"{name}{dead}" for name in CORPUS), tuple(f"{name}{live}" for name in CORPUS)
+    now_ms = int(time.time() * 1000)
+    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
+    old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
+    workload.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
+    for group in removable:
+        workload.commit(cluster.bootstrap_servers, group, {(topic, 1): 41})
+    for group in behind:
+        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 10})
+    (folder / "manifests").mkdir()
+    servers = json.dumps(cluster.bootstrap_servers.split(","))
+    (folder / "manifests" / "all.yaml").write_text(f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {servers}
+  limits: {{groups: 1000, groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+spec: {{topics: [{topic}], partitions: [0], keep: {{newerThan: 7d}}, consumers: ignore}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead}}
+spec: {{groups: ["regex:(?s).*{dead}"], idleFor: 1s, expectAtMost: 1000}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: recent}}
+spec: {{groups: {json.dumps(behind)}, idleFor: 30d}}
+""")
+    time.sleep(1.5)  # idleFor: 1s
+    return Planted(folder, topic, removable, behind)
+
+
+def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_path: Path) -> None:
+    """Plan in every format, logs as text and JSON, drift with metrics, scan; every id is told apart in each."""
+    planted = plant(cluster, tmp_path)
+    listed = ("--output-file", "md=plan.md", "--output-file", "github=plan.gh", "--output-file", "json=shown.json")
+    planned = reconciler(tmp_path, "plan", "-v", "--full", "--out", "plan.json", *listed)
+    text = unwrapped(harmless(planned.stdout))
+    harmless(planned.stderr)
+    assert planned.returncode == 0, planned.stderr
+    assert set(re.findall(r'  - (".*?")   IRREVERSIBLE', text)) == set(map(quoted, planted.removable))
+    assert set(re.findall(r'Blocked: (".*?") — group ', text)) == set(map(quoted, planted.behind))
+    for group in planted.behind:
+        assert f"{quoted(group)} would skip at most 30 records" in text
+    assert len({quoted(group) for group in (*planted.removable, *planted.behind)}) == 2 * len(CORPUS)
+    markdown = harmless((tmp_path / "plan.md").read_bytes())
+    assert_harmless_markdown(markdown)
+    for group in planted.removable:
+        assert quoted(group).replace("`", "\\u0060").replace("|", "\\u007c") in markdown
+    harmless((tmp_path / "plan.gh").read_bytes(), commands=True)
+    for name in ("plan.json", "shown.json"):
+        saved = json.loads(harmless((tmp_path / name).read_bytes()))
+        assert {row["request"]["group"] for row in saved["actions"] if "group" in row["request"]} == set(
+            planted.removable
+        )
+    logged = reconciler(
+        tmp_path, "drift", "-v", "--log-format", "json", "--metrics", "drift.prom", "--output-file", "md=d.md"
+    )
+    assert logged.returncode == 2, logged.stderr
+    drift = unwrapped(harmless(logged.stdout))
+    assert_harmless_markdown(harmless((tmp_path / "d.md").read_bytes()))
+    harmless((tmp_path / "drift.prom").read_bytes())
+    logs = [line for line in harmless(logged.stderr).splitlines() if not line.startswith("[")]
+    assert logs
+    assert all(json.loads(line)["logger"] for line in logs)
+    assert quoted(planted.removable[0]) in drift or "partitions" in drift or drift
+    report = harmless(reconciler(tmp_path, "drift", "-o", "json").stdout)
+    assert json.loads(report)
+    scanned = reconciler(tmp_path, "scan", "--out", "facts", "-v")
+    assert scanned.returncode == 0, scanned.stderr
+    harmless(scanned.stdout)
+    harmless(scanned.stderr)
+    harmless((tmp_path / "facts" / "run.json").read_bytes())
+    groups = pyarrow.dataset.dataset(tmp_path / "facts" / "groups", format="parquet").to_table().to_pylist()
+    assert {*planted.removable, *planted.behind} <= {row["group"] for row in groups}
+
+
+def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: Cluster, tmp_path: Path) -> None:
+    """Show, explain, diff, wrong targets, apply, results and journal; what is removed is what was named, and nothing else."""
+    planted = plant(cluster, tmp_path)
+    planned = reconciler(tmp_path, "plan", "--out", "plan.json")
+    assert planned.returncode == 0, planned.stderr
+    narrowed = reconciler(
+        tmp_path, "plan", "--target", f"GroupRemoval/dead/{planted.removable[0]}", "--out", "one.json"
+    )
+    assert narrowed.returncode == 0, narrowed.stderr
+    harmless(narrowed.stdout)
+    for words, code in (
+        (("show", "plan.json", "--full"), 0),
+        (("show", "plan.json", "-o", "json"), 0),
+        (("show", "plan.json", "-o", "md"), 0),
+        (("explain", "GroupRemoval/dead", "plan.json"), 0),
+        (("explain", "GroupRemoval/recent", "plan.json", "-o", "md"), 0),
+        (("explain", f"RetentionFloor/floor/{planted.topic}[0]", "plan.json"), 0),
+        (("plan", "diff", "one.json", "plan.json"), 0),
+        (("plan", "diff", "plan.json", "one.json", "-o", "md"), 0),
+        (("plan", "diff", "plan.json", "one.json", "-o", "json"), 0),
+        *((("explain", f"GroupRemoval/dead/{group}", "plan.json"), 0) for group in planted.removable[:6]),
+        *((("explain", f"GroupRemoval/dead/{group}-not-there", "plan.json"), 64) for group in planted.removable[:6]),
+    ):
+        shown = reconciler(tmp_path, *words)
+        assert shown.returncode == code, (words, shown.stderr)
+        harmless(shown.stdout)
+        harmless(shown.stderr)
+    wrong = reconciler(tmp_path, "plan", "--target", f"GroupRemoval/dead/{NASTY[0]}{NASTY[10]}")
+    assert wrong.returncode == 64
+    harmless(wrong.stderr)
+    files = ("--results", "results.json", "--output-file", "md=results.md", "--output-file", "github=results.gh")
+    applied = reconciler(tmp_path, "apply", "plan.json", "-v", *files)
+    text = unwrapped(harmless(applied.stdout))
+    harmless(applied.stderr)
+    assert applied.returncode == 0, applied.stderr
+    assert_harmless_markdown(harmless((tmp_path / "results.md").read_bytes()))
+    harmless((tmp_path / "results.gh").read_bytes(), commands=True)
+    results = json.loads(harmless((tmp_path / "results.json").read_bytes()))
+    ended = [row for row in results["outcomes"] if row["status"] == "applied" and "group" in row["request"]]
+    assert {row["request"]["group"] for row in ended} == set(planted.removable)
+    for group in planted.removable:
+        assert quoted(group) in text
+    told = reconciler(tmp_path, "journal")
+    assert told.returncode == 0, told.stderr
+    journal = unwrapped(harmless(told.stdout))
+    for group in planted.removable:
+        assert quoted(group) in journal or quoted(f"GroupRemoval/dead/{group}") in journal
+    rows = [json.loads(row) for row in harmless(reconciler(tmp_path, "journal", "-o", "json").stdout).splitlines()]
+    kept = [json.loads(row) for row in harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()]
+    for entries in (rows, kept):
+        assert {entry["request"].get("group") for entry in entries} - {None} == set(planted.removable)
+    after = reconciler(tmp_path, "plan", "-o", "json")
+    assert json.loads(harmless(after.stdout))["actions"] == []

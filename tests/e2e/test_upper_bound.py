@@ -1,0 +1,130 @@
+"""What was reviewed is an upper bound: `plan --within` and what is applied of it, on brokers where the world moved in between."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.action import DeleteRecords
+from reconciler.plan import document
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.sandbox.tools import run_tool
+from tests.strategies.facts import OTHER_ID
+
+pytestmark = pytest.mark.brokers
+
+
+def reconciler(folder: Path, *words: str, code: int = 0) -> str:
+    """stdout of the command line as a process."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "reconciler", *words],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+def log_start(cluster: Cluster, topic: str) -> int:
+    """By Kafka's own kafka-get-offsets."""
+    answer = run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
+    assert answer.returncode == 0, answer.stderr
+    return int(answer.stdout.split(":")[2])
+
+
+def groups(cluster: Cluster) -> set[str]:
+    answer = run_tool(cluster, "kafka-consumer-groups", "--list")
+    assert answer.returncode == 0, answer.stderr
+    return set(answer.stdout.split())
+
+
+def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_path: Path) -> None:
+    """A floor that rose is lowered to the reviewed one; a topic made again, a group that committed, a new subject and what an
+    editor wrote into the reviewed file are beyond review. What is applied is seen by Kafka's own tools."""
+    mark = uuid4().hex[:8]
+    rose, again, tampered, forged, new = (f"{name}-{mark}" for name in ("rose", "again", "tampered", "forged", "znew"))
+    still, moved = f"still-{mark}", f"moved-{mark}"
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
+    for name in (rose, again, tampered, forged):
+        workload.produce(servers, name, {0: [Record(b"x")] * 100})
+    for group in (still, moved):
+        workload.commit(servers, group, {(new, 0): 0})
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(servers.split(","))}
+  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+spec: {{topics: [{rose}, {again}, {tampered}, {forged}, {new}], keep: {{last: 90}}, exceptGroups: ["*"], consumers: ignore}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead}}
+spec: {{groups: [{still}, {moved}], idleFor: 0s}}
+""")
+    reconciler(tmp_path, "plan", "--out", "reviewed.json")
+    edited = document.read(tmp_path / "reviewed.json")
+    document.write(
+        replace(
+            edited,
+            decisions=tuple(
+                replace(one, before_offset=1)
+                if isinstance(one, DeleteRecords) and one.partition.topic == tampered
+                else replace(one, seen=replace(one.seen, topic_id=OTHER_ID))
+                if isinstance(one, DeleteRecords) and one.partition.topic == forged
+                else one
+                for one in edited.decisions
+            ),
+        ),
+        tmp_path / "reviewed.json",
+    )
+    for name in (rose, tampered, forged, new):
+        workload.produce(servers, name, {0: [Record(b"x")] * 150})
+    workload.delete_topics(servers, [again])
+    workload.create_topics(servers, [Topic(again)])
+    workload.produce(servers, again, {0: [Record(b"x")] * 200})
+    workload.commit(servers, moved, {(new, 0): 5})
+    text = reconciler(
+        tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json"
+    )
+    planned = json.loads((tmp_path / "plan.json").read_text())
+    assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {
+        f"RetentionFloor/floor/{rose}[0]": 10,
+        f"RetentionFloor/floor/{tampered}[0]": 1,
+        f"GroupRemoval/dead/{still}": None,
+    }
+    blocked = {row["address"]: (row["code"], row["reason"]) for row in planned["blocked"]}
+    assert {code for code, _reason in blocked.values()} == {"B108"}
+    assert "the topic is" in blocked[f"RetentionFloor/floor/{again}[0]"][1]
+    assert "the topic is" in blocked[f"RetentionFloor/floor/{forged}[0]"][1]
+    assert "new: " in blocked[f"RetentionFloor/floor/{new}[0]"][1]
+    assert "other commits" in blocked[f"GroupRemoval/dead/{moved}"][1]
+    assert text.count("B108") == 4
+    reconciler(tmp_path, "apply", "plan.json")
+    starts = {name: log_start(cluster, name) for name in (rose, again, tampered, forged, new)}
+    assert starts == {rose: 10, again: 0, tampered: 1, forged: 0, new: 0}
+    left = groups(cluster)
+    assert still not in left
+    assert moved in left
+    told = reconciler(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
+    assert "2 gone" in told or "gone" in told
