@@ -8,12 +8,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+MUTMUT := 3.8.1
+MUTANTS := $(or $(OUT),mutants-report)
 
 export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench-quick faults test-matrix lint-workflows
+.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench-quick faults mutants test-matrix lint-workflows
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +65,13 @@ faults: java setup  ## many fault trials on real brokers: TRIALS=300 SEED=1 LANE
 bench-quick: setup  ## manifests and the plan file at a tenth of their size
 	$(BIN)/python bench/manifests.py
 	$(BIN)/python bench/plan_file.py 100000
+
+mutants: setup  ## changes to kinds/ and plan/ that no test notices, hours: ONLY=reconciler.plan.within OUT=mutants-report
+	@test ! -e $(MUTANTS) || { echo "$(MUTANTS) is there already: remove it, or say OUT=…" >&2; exit 1; }
+	@mkdir -p $(MUTANTS)/tree && git ls-files -z | tar --null -T - -c | tar -x -C $(MUTANTS)/tree
+	@$(BIN)/python -m venv $(MUTANTS)/venv && $(MUTANTS)/venv/bin/pip install --quiet mutmut==$(MUTMUT)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(MUTANTS)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
+	cd $(MUTANTS)/tree && nice $(CURDIR)/$(MUTANTS)/venv/bin/python -m tests.mutants ../verdicts.json $(or $(ONLY),reconciler.kinds reconciler.plan)
 
 test-matrix: java setup  ## both Kafkas, and the Pythons and Javas that are on this machine: ONLY=kafka=3.9.1
 	$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))

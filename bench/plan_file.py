@@ -1,6 +1,6 @@
-"""What a plan of a million actions costs as a file: written, read, streamed, compared and rendered. Seconds and peak memory.
+"""What a plan of a million actions costs: written, streamed, compared, intersected, read whole and rendered. Seconds and peak memory.
 
-    python bench/plan_file.py [ACTIONS]
+    python -m bench.plan_file [ACTIONS]        # 1,000,000; writes the section of bench/RESULTS.md only at that size
 
 Each step runs in a process of its own, so that its peak resident memory is its own; `empty` is the interpreter with the imports.
 The plan that is written is generated as it is asked for: what shows is the writer's memory and not the plan's.
@@ -12,18 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from bench import results
 from reconciler.model.action import AcceptedReader, Consumers, DeleteRecords, Guard, Mode, SeenPartition
 from reconciler.model.names import Address, Place, TopicPartition
 from reconciler.model.plan import Decision, Plan
 from reconciler.plan import document
 from reconciler.plan.render import markdown, text
-from reconciler.plan.within import merged, within
+from reconciler.plan.within import compare, within
 
+FULL = 1_000_000
 PARTITIONS = 50
 PLACE = Place("manifests/prod-eu/clicks.yaml", 9, 3)
 GUARD = Guard(consumers=Consumers.IGNORE, accepted=(AcceptedReader("billing", 52_000),))
@@ -79,8 +80,9 @@ def plan(size: int, *, more: int = 0) -> Plan:
 
 
 def step(name: str, size: int, folder: Path) -> dict[str, Any]:
+    """One step in this process. `read_s`: what of `seconds` went by before the work itself, reading a plan whole."""
     old, new = folder / "old.json", folder / "new.json"
-    before = 0.0
+    before, whose = 0.0, resource.RUSAGE_SELF
     started = time.perf_counter()
     found: object = ""
     match name:
@@ -91,70 +93,116 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
             found = f"{old.stat().st_size / 1e6:.0f} MB"
         case "write another":
             document.write(plan(size, more=5), new)
+            found = f"{new.stat().st_size / 1e6:.0f} MB"
         case "stream the actions":
-            found = sum(1 for _action in document.actions(old))
-        case "compare two files, streamed":
-            found = sum(1 for _entry in merged(document.actions(old), document.actions(new)))
-        case "read":
-            found = len(document.read(old).decisions)
-        case "read both, intersect":
-            first, second = document.read(old), document.read(new)
-            before, started = time.perf_counter() - started, time.perf_counter()
-            found = len(within(second, first).actions)
-        case "digest":
+            found = f"{sum(1 for _action in document.actions(old)):,} actions"
+        case "compare two files":
+            comparison = compare(document.saved(old), document.saved(new))
+            found = f"{sum(1 for _entry in comparison.entries()):,} differences"
+        case "intersect as it streams":
+            kept = within(plan(size, more=5), document.saved(old)).decisions
+            found = f"{len(kept):,} decisions"
+        case "read whole":
+            found = f"{len(document.read(old).decisions):,} decisions"
+        case "read whole, intersect with a file":
+            planned = document.read(new)
+            before = time.perf_counter() - started
+            found = f"{len(within(planned, document.saved(old)).actions):,} actions"
+        case "read whole, digest":
             read = document.read(old)
-            before, started = time.perf_counter() - started, time.perf_counter()
+            before = time.perf_counter() - started
             found = document.digest(read)[:15]
-        case "text":
+        case "read whole, text":
             read = document.read(old)
-            before, started = time.perf_counter() - started, time.perf_counter()
-            found = sum(1 for _line in text(read, width=80))
-        case "markdown":
-            read = replace(document.read(old), incomplete=())
-            before, started = time.perf_counter() - started, time.perf_counter()
-            found = len(markdown(read))
+            before = time.perf_counter() - started
+            found = f"{sum(1 for _line in text(read, width=80)):,} lines"
+        case "read whole, Markdown":
+            read = document.read(old)
+            before = time.perf_counter() - started
+            found = f"{len(markdown(read)):,} characters"
+        case _:
+            whose = resource.RUSAGE_CHILDREN
+            found = command(name, old, new)
     seconds = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {
-        "step": name,
-        "seconds": round(seconds, 1),
-        "read_s": round(before, 1),
-        "peak_mib": round(peak),
-        "found": found,
-    }
+    peak = resource.getrusage(whose).ru_maxrss / 1024
+    return {"step": name, "seconds": seconds, "read_s": before, "peak_mib": peak, "found": found}
 
 
-STEPS = (
-    "empty",
-    "write",
-    "write another",
-    "stream the actions",
-    "compare two files, streamed",
-    "read",
-    "read both, intersect",
-    "digest",
-    "text",
-    "markdown",
-)
+def command(name: str, old: Path, new: Path) -> str:
+    """The command line as a process; its output is counted, not kept."""
+    words = [str(old) if word == "OLD" else str(new) if word == "NEW" else word for word in name.split()[1:]]
+    with subprocess.Popen([sys.executable, "-m", "reconciler", *words], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        size = 0
+        while block := process.stdout.read(1 << 20):
+            size += len(block)
+    assert process.returncode == 0, name
+    return f"{size / 1e6:.1f} MB of output"
+
+
+STEPS = {
+    "empty": "the interpreter and its imports",
+    "write": "bounded memory",
+    "write another": "",
+    "stream the actions": "bounded memory",
+    "compare two files": "bounded memory",
+    "reconciler plan diff OLD NEW": "bounded memory",
+    "reconciler plan diff OLD NEW -o json": "bounded memory",
+    "intersect as it streams": "no more than the result",
+    "read whole": "",
+    "read whole, intersect with a file": "the plan and the result, not the reviewed plan",
+    "read whole, digest": "",
+    "read whole, text": "",
+    "read whole, Markdown": "",
+    "reconciler show OLD": "holds the plan",
+    "reconciler show OLD -o json": "holds the plan",
+}
 
 
 def main() -> None:
     if len(sys.argv) == 4:
         print(json.dumps(step(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
         return
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    print(f"{size:,} record deletions, {PARTITIONS} partitions per topic\n")
-    print("| step | seconds | of these spent reading first | peak MiB | found |\n|---|---|---|---|---|")
+    size = int(sys.argv[1]) if len(sys.argv) > 1 else FULL
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in STEPS:
             done = subprocess.run(
-                [sys.executable, __file__, name, str(size), folder], capture_output=True, text=True, check=True
+                [sys.executable, "-m", "bench.plan_file", name, str(size), folder],
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd=Path(__file__).parents[1],
             )
-            row = json.loads(done.stdout)
-            print(
-                f"| {row['step']} | {row['seconds']} | {row['read_s']} | {row['peak_mib']:,} | {row['found']} |",
-                flush=True,
-            )
+            found[name] = json.loads(done.stdout)
+            print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
+    lines = list(told(size, found))
+    print("\n".join(lines))
+    if size == FULL:
+        results.write("plan_file", "A plan of a million actions", lines)
+
+
+def told(size: int, found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """The section's lines."""
+    empty, whole = found["empty"]["peak_mib"], found["read whole"]["peak_mib"]
+    yield f"{size:,} record deletions, {PARTITIONS} partitions per topic, every tenth with a reader that skips; each step once, in a process of"
+    yield "its own. Memory is the process's peak, imports included; seconds are of a machine that was busy with other things."
+    yield ""
+    rows = [
+        (
+            f"`{name}`" if name.startswith("reconciler ") else name,
+            f"{row['seconds']:.1f} s" + (f", of these {row['read_s']:.1f} s reading" if row["read_s"] else ""),
+            f"{row['peak_mib']:,.0f} MiB",
+            STEPS[name],
+            row["found"],
+        )
+        for name, row in found.items()
+    ]
+    yield from results.table(("step", "time", "peak memory", "goal", "made"), rows)
+    yield ""
+    yield f"A plan that is held whole costs {(whole - empty) * 2**20 / size:,.0f} bytes per action. Held whole: by planning (limits look at all of it), by"
+    yield "`apply`, `show` and `explain`, and by what makes text and Markdown of a plan. Streamed: writing, `plan diff`, and the reviewed plan of"
+    yield "`plan --within`."
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ mutmut makes the mutants; the judging is done here, because its runner collects 
 Here each mutant is judged by a fork of one pytest session that has everything imported, and by the tests that call its function only, the
 quickest first. Survivors are explained in tests/MUTANTS.md.
 
-    python -m tests.mutants OUT.json MODULE…        # in the copy, with mutmut beside the project's own packages
+    python -m tests.mutants OUT.json MODULE…            # in the copy, with mutmut beside the project's own packages
+    python -m tests.mutants OUT.json --judge MODULE…    # in the copy's mutants/, to go on with a run that was ended
 
-`mutant: killed | survived | timeout | no test | imported` per line of OUT.json, which a second run goes on with. `imported`: survived, but its
-function runs while modules are imported, before the fork; those need a process each (`--imported`).
+`mutant: killed | survived | timeout | no test | imported` per line of OUT.json. `imported`: survived, but its function runs while modules are
+imported, before the fork; those are judged last, by a process each (`--imported`).
 """
 
+import gc
 import json
 import os
 import resource
@@ -24,6 +26,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import Phase, settings
 
 TESTS = ("tests/unit/plan", "tests/unit/kinds", "tests/unit/model", "tests/golden", "tests/properties")
 WITHOUT = ("tests/properties/test_stateful.py", "tests/properties/test_manifests_fuzz.py")
@@ -44,13 +47,13 @@ def generate() -> None:
 
 
 def names(modules: Sequence[str]) -> list[str]:
-    """All mutants of these modules or packages, in the order of the modules."""
+    """All mutants of these modules or packages, in the order of the modules; asked for in mutants/."""
     found: list[str] = []
     for module in modules:
-        place = COPY / module.replace(".", "/")
+        place = Path(module.replace(".", "/"))
         for file in sorted([*place.rglob("*.meta"), *place.parent.glob(f"{place.name}.py.meta")]):
             found += json.loads(file.read_text())["exit_code_by_key"]
-    return found
+    return list(dict.fromkeys(found))
 
 
 class Judge:
@@ -64,7 +67,11 @@ class Judge:
         from mutmut.state import state
 
         imported = set(state()._stats)
+        for item in session.items:
+            _do_not_shrink(item)
         calls = self._calls(session.items)
+        gc.collect()
+        gc.freeze()  # or each fork copies the pages of everything that its first collection looks at
         for number, mutant in enumerate(self.wanted):
             if mutant in self.verdicts:
                 continue
@@ -89,16 +96,13 @@ class Judge:
 
     def _calls(self, items: Sequence[pytest.Item]) -> list[tuple[pytest.Item, frozenset[str], float]]:
         """Each test, the functions that it calls and its seconds; quickest first. Run once, in a fork, so that nothing of it stays."""
-        reading, writing = os.pipe()
-        if os.fork() == 0:
-            os.close(reading)
-            with os.fdopen(writing, "w") as stream:
-                stream.write(json.dumps(self._learn(items)))
+        kept = self.out.with_suffix(".calls")
+        if not kept.is_file() and os.fork() == 0:
+            kept.write_text(json.dumps(self._learn(items)))
             os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as stream:
-            learned = json.loads(stream.read())
-        os.wait()
+        if not kept.is_file():
+            os.wait()
+        learned = json.loads(kept.read_text())
         failed = [item.nodeid for item, row in zip(items, learned, strict=True) if row["failed"]]
         if failed:
             raise RuntimeError(f"without any mutant these fail: {failed}")
@@ -124,7 +128,7 @@ class Judge:
         if child == 0:
             _silently(mutant, limit_s=int(10 * seconds) + 20)
             for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-                if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
+                if not _passes(item, following):
                     os._exit(1)
             os._exit(0)
         _child, status = os.waitpid(child, 0)
@@ -133,7 +137,28 @@ class Judge:
         return "killed" if os.WEXITSTATUS(status) else "survived"
 
 
+def _passes(item: Any, following: pytest.Item | None) -> bool:
+    """Runs a test without what pytest would tell about it: a traceback with its source costs more than the test."""
+    try:
+        if not item._request:
+            item._initrequest()
+        item.session._setupstate.setup(item)
+        item.runtest()
+        item.session._setupstate.teardown_exact(following)
+    except BaseException:  # noqa: BLE001  pytest's and Hypothesis' own failures are no Exception
+        return False
+    return True
+
+
+def _do_not_shrink(item: Any) -> None:
+    """That a property fails is enough; the smallest example is nobody's."""
+    own = getattr(item.obj, "_hypothesis_internal_use_settings", None)
+    if own is not None:
+        item.obj._hypothesis_internal_use_settings = settings(own, phases=(Phase.explicit, Phase.generate))
+
+
 def _silently(mutant: str, *, limit_s: int) -> None:
+    gc.disable()
     os.environ["MUTANT_UNDER_TEST"] = mutant
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -174,12 +199,14 @@ def main(words: Iterable[str]) -> None:
     if modules == ["--imported"]:
         judge_imported(out)
     elif modules[0] == "--judge":
-        judge(modules[1:], out)
+        judge(names(modules[1:]), out)
     else:
         generate()
-        subprocess.run(
-            [sys.executable, "-m", "tests.mutants", str(out), "--judge", *names(modules)], cwd=COPY, check=True
-        )
+        subprocess.run([sys.executable, "-m", "tests.mutants", str(out), "--judge", *modules], cwd=COPY, check=True)
+        judge_imported(out)
+        verdicts = json.loads(out.read_text())
+        print("\n".join(f"{verdict}: {mutant}" for mutant, verdict in verdicts.items() if verdict != "killed"))
+        print(f"{dict(Counter(verdicts.values()))}; `mutmut show MUTANT` shows the change")
 
 
 if __name__ == "__main__":
