@@ -27,7 +27,6 @@ At = tuple[str, int]
 
 COMMITTED = "bench-committed"
 COMMITS_PER_GROUP = 10
-RECORDS = 60
 
 _TOPICS_PER_CALL = 50
 _IN_FLIGHT = 500
@@ -36,12 +35,13 @@ _LIMIT_S = 300
 
 @dataclass(slots=True)
 class World:
-    """`turns`: how many records each partition has lost. `preferred`: the order of each partition's replicas, as last written."""
+    """`records`: of each partition. `turns`: how many of them it has lost. `preferred`: the order of each partition's replicas, as last written."""
 
     cluster: Cluster
     say: Say
     topics: Sequence[str]
     partitions: int
+    records: int
     turns: int = 0
     preferred: dict[At, tuple[int, ...]] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class World:
         return [(topic, number) for topic in self.topics for number in range(self.partitions)]
 
     def make(self) -> None:
-        """Topics with explicit replicas, preferred leaders spread evenly, `RECORDS` records in each partition."""
+        """Topics with explicit replicas, preferred leaders spread evenly, records in each partition."""
         for at, (topic, number) in enumerate(self.all):
             first = at % 3
             self.preferred[topic, number] = tuple((first + step) % 3 + 1 for step in range(3))
@@ -71,8 +71,9 @@ class World:
             self.say(f"made {begin + len(new):,} of {len(names):,} topics")
         for server in self.servers.split(","):
             workload.wait_until(lambda server=server: set(self.preferred) <= set(leaders(server)), _LIMIT_S, "leaders")
-        _produce(self.servers, self.all)
-        self.say(f"{RECORDS} records in each of {len(self.all):,} partitions")
+        _produce(self.servers, self.all, self.records)
+        workload.commit(self.servers, "first", {(COMMITTED, 0): 0}, deadline_s=60)
+        self.say(f"{self.records} records in each of {len(self.all):,} partitions")
 
     def dead_groups(self, names: Sequence[str]) -> None:
         """Groups that are EMPTY, with ten commits each."""
@@ -83,8 +84,11 @@ class World:
             while len(waiting) > down_to:
                 name, future = waiting.pop(0)
                 try:
-                    future.result(_LIMIT_S)
+                    answer = future.result(_LIMIT_S)
+                    refused = any(each.error for each in answer.topic_partitions)
                 except KafkaException:
+                    refused = True
+                if refused:
                     # A coordinator that only just became one.
                     time.sleep(0.2)
                     waiting.append((name, _commit(admin, name)))
@@ -124,7 +128,7 @@ class World:
 
 
 @contextmanager
-def world(topics: int, partitions: int, *, heap_mib: int, say: Say) -> Iterator[World]:
+def world(topics: int, partitions: int, records: int, *, heap_mib: int, say: Say) -> Iterator[World]:
     """Three brokers that end with the block, three replicas of everything."""
     properties = {
         "offsets.topic.num.partitions": "50",
@@ -136,7 +140,7 @@ def world(topics: int, partitions: int, *, heap_mib: int, say: Say) -> Iterator[
     }
     cluster = start(3, name="bench-apply", heap_mib=heap_mib, properties=properties, progress=say)
     try:
-        made = World(cluster, say, [f"bench-{number:04}" for number in range(topics)], partitions)
+        made = World(cluster, say, [f"bench-{number:04}" for number in range(topics)], partitions, records)
         made.make()
         yield made
     finally:
@@ -180,7 +184,7 @@ def _commit(admin: AdminClient, group: str) -> "Future[Any]":
     return future
 
 
-def _produce(servers: str, partitions: Sequence[At]) -> None:
+def _produce(servers: str, partitions: Sequence[At], count: int) -> None:
     refused: list[object] = []
     producer = Producer(
         producer_properties(servers) | {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000}, logger=Quiet()
@@ -191,7 +195,7 @@ def _produce(servers: str, partitions: Sequence[At]) -> None:
             refused.append(error)
 
     for topic, number in partitions:
-        for _ in range(RECORDS):
+        for _ in range(count):
             producer.produce(topic, b"x", partition=number, on_delivery=delivered)
         producer.poll(0)
     left = producer.flush(_LIMIT_S)

@@ -110,7 +110,7 @@ def _log(servers: str, numbers: Sequence[int]) -> dict[str, int]:
     newest: dict[str, int] = {}
     ended = 0
     while ended < len(numbers):
-        for message in consumer.consume(10_000, 1.0):
+        for message in consumer.consume(10_000, 0.05):
             if message.error() is not None:
                 ended += 1
                 continue

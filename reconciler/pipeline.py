@@ -141,18 +141,20 @@ def plan(
     """Scan and plan. Reads only. `modes` narrows to policies of these (converge), `reviewed` to what that plan also holds."""
     observed_at_ms = run.clock()
     needs = planner.needs((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
-    made = connection(manifests.cluster, run)
-    wants_purges = any(need.last_purge for need in needs.topics)
-    purges = _last_purges(journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
-    snapshot = scan.scan(
-        needs,
-        made,
-        observed_at_ms=observed_at_ms,
-        last_purges=purges,
-        engine=run.engine,
-        progress=run.progress,
-        timeout_s=run.timeout_s,
-    )
+    with scan.starting(needs, run.engine) as start:
+        made = connection(manifests.cluster, run)
+        wants_purges = any(need.last_purge for need in needs.topics)
+        purges = _last_purges(journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
+        snapshot = scan.scan(
+            needs,
+            made,
+            observed_at_ms=observed_at_ms,
+            last_purges=purges,
+            engine=run.engine,
+            progress=run.progress,
+            timeout_s=run.timeout_s,
+            start=start,
+        )
     run.progress("planning")
     planned = planner.plan(
         cluster=manifests.cluster,
@@ -330,16 +332,17 @@ def export(manifests: ClusterManifests, run: Run, out: Path) -> Sequence[Path]:
     """The scan alone, as Parquet files under `out`."""
     observed_at_ms = run.clock()
     needs = planner.needs(manifests.policies, observed_at_ms)
-    made = connection(manifests.cluster, run)
-    return scan.export(
-        needs,
-        made,
-        observed_at_ms=observed_at_ms,
-        engine=run.engine,
-        progress=run.progress,
-        timeout_s=run.timeout_s,
-        out=out,
-    )
+    with scan.starting(needs, run.engine) as start:
+        return scan.export(
+            needs,
+            connection(manifests.cluster, run),
+            observed_at_ms=observed_at_ms,
+            engine=run.engine,
+            progress=run.progress,
+            timeout_s=run.timeout_s,
+            out=out,
+            start=start,
+        )
 
 
 def schemas() -> Mapping[str, str]:

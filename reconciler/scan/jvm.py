@@ -11,14 +11,17 @@ import subprocess
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
+from reconciler.scan.class_data import WRITING_LIMIT_S, ClassData, choose
 
 _STOP_LIMIT_S = 10.0
+_HURRIED_S = 2.0
 _LOG = "spark.log"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _FOLDER = "kafka-reconciler-spark-"
 
 
@@ -28,6 +31,7 @@ class Jvm:
 
     process: "subprocess.Popen[bytes]"
     folder: Path
+    class_data: ClassData = field(default_factory=ClassData)
     _kept: bool = False
 
     def keep_log(self) -> Path:
@@ -35,15 +39,19 @@ class Jvm:
         self._kept = True
         return self.folder / _LOG
 
-    def end(self) -> None:
-        """Close its standard input, which ends it; kill it where that is not enough."""
+    def end(self, *, at_once: bool = False) -> None:
+        """Close its standard input, which ends it; kill it where that is not enough. `at_once`: somebody pressed Ctrl-C and waits."""
         if self.process.stdin is not None:
             self.process.stdin.close()
+        patience_s = _STOP_LIMIT_S if self.class_data.written is None else WRITING_LIMIT_S
         try:
-            self.process.wait(_STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
+            # Its own temporary folders go first, an archive of its classes comes last.
+            self.process.wait(_HURRIED_S if at_once else patience_s)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
             self.process.kill()
             self.process.wait()
+        if self.process.returncode == 0:
+            self.class_data.keep()
         if not self._kept:
             _remove(self.folder)
 
@@ -62,15 +70,22 @@ def of(gateway: Any) -> Jvm | None:
     return found if isinstance(found, Jvm) else None
 
 
-def start(conf: Any, abandoned: threading.Event, *, limit_s: float) -> Any:
-    """pyspark's gateway into a new JVM. `conf`: a SparkConf. Raises ScanFailed in one sentence; `abandoned` ends the waiting."""
+def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bool = False) -> Any:
+    """pyspark's gateway into a new JVM. `conf`: a SparkConf. Raises ScanFailed in one sentence; `abandoned` ends the waiting.
+
+    `archived`: with an archive of its classes (`class_data`), for flags that are ours.
+    """
     from pyspark.java_gateway import launch_gateway
 
-    _need_java()
+    java = _need_java()
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     answer = folder / "gateway"
-    command = [str(_spark_home() / "bin" / "spark-submit")]
+    home = _spark_home()
+    class_data = choose(java, home / "jars", folder) if archived else ClassData()
+    command = [str(home / "bin" / "spark-submit")]
     for name, value in conf.getAll():
+        if name == _JAVA_OPTIONS and class_data.option:
+            value = f"{value} {class_data.option}"
         command += ["--conf", f"{name}={value}"]
     environment = os.environ | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer), "SPARK_CONNECT_MODE": "0"}
     environment.pop("SPARK_REMOTE", None)
@@ -83,14 +98,17 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float) -> Any:
             env=environment,
             start_new_session=True,
         )
-    jvm = Jvm(process, folder)
+    jvm = Jvm(process, folder, class_data)
     limit = time.monotonic() + limit_s
     while not answer.is_file():
         if process.poll() is not None or time.monotonic() > limit:
             reason = _why_not(jvm)
+            process.kill()
             jvm.end()
             raise ScanFailed(reason)
         if abandoned.wait(0.02):
+            # It has made nothing yet that it would have to remove.
+            process.kill()
             jvm.end()
             raise ScanFailed("the scan was given up while Spark was starting")
     port, secret = _gateway(answer.read_bytes())
@@ -122,12 +140,14 @@ def _java() -> str | None:
     return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
 
 
-def _need_java() -> None:
-    if _java() is None:
+def _need_java() -> Path:
+    java = _java()
+    if java is None:
         raise ScanFailed(
             "Java 17 or later is needed to read offsets and commits, and there is none in JAVA_HOME or on PATH: "
             "install it (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`), or use --spark-remote"
         )
+    return Path(java)
 
 
 def _spark_home() -> Path:

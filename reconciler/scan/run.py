@@ -56,7 +56,7 @@ def run(
                 progress(f"reading {what} ({now - started:.0f} s)")
     except KeyboardInterrupt:
         session.interruptTag(tag)
-        close()
+        close(at_once=True)
         raise
     failure = future.exception()
     if failure is not None:

@@ -6,7 +6,7 @@ Listings come from the driver while Spark starts; offsets, commits and the commi
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from reconciler.scan.run import run
 from reconciler.scan.session import Engine, Start, close
 from reconciler.scan.wishes import Wish
 
-__all__ = ["Engine", "close", "export", "scan"]
+__all__ = ["Engine", "close", "export", "scan", "starting"]
 
 Progress = Callable[[str], None]
 
@@ -66,14 +66,16 @@ def scan(
     engine: Engine,
     progress: Callable[[str], None],
     timeout_s: float,
+    start: Start | None = None,
 ) -> ClusterSnapshot:
     """Everything that `needs` asks, and no more. Facts that could not be read are Unread.
 
-    `timeout_s`: patience with a broker that is silent, in each of the steps. Raises ClusterUnreachable if no broker answers at all,
-    ScanFailed if Spark cannot run. Ctrl-C ends the scan, and with it the session.
+    `timeout_s`: patience with a broker that is silent, in each of the steps. `start`: what `starting` gave for the same needs, where
+    the session was begun before. Raises ClusterUnreachable if no broker answers at all, ScanFailed if Spark cannot run. Ctrl-C ends
+    the scan, and with it the session.
     """
     connection = replace(connection, timeout_s=min(connection.timeout_s, timeout_s))
-    with _starting(needs, engine) as start:
+    with nullcontext(start) if start is not None else starting(needs, engine) as start:
         cluster_id = connect.cluster_id(connection)
         listed = _list(needs, connection, progress)
         rows = assemble.rows_of(_read(needs, connection, listed, start, progress))
@@ -92,6 +94,7 @@ def export(
     progress: Callable[[str], None],
     timeout_s: float,
     out: Path,
+    start: Start | None = None,
 ) -> tuple[Path, ...]:
     """The same scan as Parquet files under `out` (see `export`); answers what was written. Raises like `scan`, and OSError."""
     snapshot = scan(
@@ -102,13 +105,16 @@ def export(
         engine=engine,
         progress=progress,
         timeout_s=timeout_s,
+        start=start,
     )
     return parquet.write(snapshot, out)
 
 
 @contextmanager
-def _starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
-    """A session on its way where one is needed. Whoever interrupts the scan does not wait for the session, nor leave a JVM."""
+def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
+    """A session on its way where one is needed, while the block does what comes before. Whatever ends the block early, Ctrl-C
+    included, does not wait for the session, nor leave a JVM.
+    """
     start = Start(engine) if needs.spark else None
     try:
         yield start

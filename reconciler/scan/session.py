@@ -28,10 +28,12 @@ _LOG = logging.getLogger(__name__)
 
 _START_LIMIT_S = 120.0
 _CONNECT_LIMIT_S = 10.0
+_ABANDON_LIMIT_S = 5.0
 _CONNECT_PORT = 15002
 
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
 _LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _QUIET: Mapping[str, str] = {
     "spark.app.name": "kafka-reconciler",
     "spark.ui.enabled": "false",
@@ -59,7 +61,8 @@ class Start:
         self._engine = engine
         self._abandoned = threading.Event()
         self._future: Future[SparkSession] = Future()
-        threading.Thread(target=self._run, name="spark-start", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="spark-start", daemon=True)
+        self._thread.start()
 
     def result(self) -> "SparkSession":
         """The session. Raises ScanFailed in one sentence: no Java, a server that is away, a JVM that died (with its log)."""
@@ -70,8 +73,12 @@ class Start:
             raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {_where(self._engine)}") from None
 
     def abandon(self) -> None:
-        """Let go of a session that nobody waits for any more; a JVM that is starting is ended."""
+        """Let go of a session that nobody waits for any more. A JVM that is starting is ended before this returns; one that has
+        started is left to `close`.
+        """
         self._abandoned.set()
+        # Without waiting the process would be gone first, and leave the JVM to find that out by itself.
+        self._thread.join(_ABANDON_LIMIT_S)
 
     def _run(self) -> None:
         try:
@@ -80,8 +87,8 @@ class Start:
             self._future.set_exception(failure)
 
 
-def close() -> None:
-    """Stop the session of this process, if any, and its JVM. Safe to call twice, and after Ctrl-C."""
+def close(*, at_once: bool = False) -> None:
+    """Stop the session of this process, if any, and its JVM. Safe to call twice, and after Ctrl-C (`at_once`: nobody wants to wait)."""
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
@@ -103,7 +110,7 @@ def close() -> None:
     SparkSession._activeSession = None
     started = jvm.of(gateway)
     if started is not None:
-        started.end()
+        started.end(at_once=at_once)
 
 
 def log_hint() -> str:
@@ -170,7 +177,8 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     for name, value in properties.items():
         conf.set(name, value)
     if SparkContext._gateway is None:
-        gateway = jvm.start(conf, abandoned, limit_s=_START_LIMIT_S)
+        archived = properties.get(_JAVA_OPTIONS) == _LOCAL_JVM
+        gateway = jvm.start(conf, abandoned, limit_s=_START_LIMIT_S, archived=archived)
         atexit.register(close)
         context = SparkContext(conf=conf, gateway=gateway)
     else:
@@ -190,7 +198,7 @@ def _properties(engine: Engine) -> dict[str, str]:
     if re.match(r"(local|spark://(127\.|localhost))", master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if master.startswith("local"):
-        properties |= {"spark.driver.extraJavaOptions": _LOCAL_JVM, "spark.driver.memory": "768m"}
+        properties |= {_JAVA_OPTIONS: _LOCAL_JVM, "spark.driver.memory": "768m"}
     properties["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return properties | {"spark.master": master} | dict(engine.conf)
 
