@@ -1,4 +1,4 @@
-"""An archive of Spark's classes in the user's cache, with which the JVM starts in half the CPU time (docs/adr/0009).
+"""An archive of Spark's classes in the user's cache, with which the JVM starts in half the CPU time (docs/adr/0010).
 
 Decided here: when it is made and when it is used. Making it costs a run about as much as it saves four of them, so the first run on
 a machine only leaves a mark, which a throw-away runner never comes back to, and a later one writes the archive at its end. The JVM
