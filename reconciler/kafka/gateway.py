@@ -14,11 +14,12 @@ from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka import connect, now
+from reconciler.kafka import connect, now, offset_fetch
 from reconciler.kafka.asking import Deadline
+from reconciler.kafka.child import Children
 from reconciler.kafka.codes import Operation, item_answer
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.offset_fetch import OffsetFetcher, Positions
+from reconciler.kafka.offset_fetch import Positions
 from reconciler.model.action import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import GroupNow, ItemAnswer, PartitionNow
@@ -40,7 +41,8 @@ class KafkaGateway:
         self._timeout_s = connection.timeout_s if timeout_s is None else timeout_s
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
-        self._fetcher = OffsetFetcher(connection)
+        self._readers = Children(connection)
+        self._removers = Children(connection)
 
     def cluster_id(self) -> str:
         """Raises ClusterUnreachable where no broker answers in time."""
@@ -61,7 +63,7 @@ class KafkaGateway:
         asked = {group: sorted(set(partitions)) for group, partitions in wanted.items() if partitions}
         if not asked:
             return {}
-        fetched = self._fetcher.fetch(asked, timeout_s=self._timeout_s)
+        fetched = offset_fetch.fetch(self._readers, asked, timeout_s=self._timeout_s)
         return {
             (group, partition): _position(fetched[group], partition) for group in asked for partition in asked[group]
         }
@@ -70,7 +72,7 @@ class KafkaGateway:
         wanted = sorted(set(groups))
         if not wanted:
             return {}
-        return now.groups(self._client("read"), self._fetcher, wanted, deadline=self._deadline())
+        return now.groups(self._client("read"), self._readers, wanted, deadline=self._deadline())
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
         for partition, before_offset in before_offsets.items():
@@ -87,20 +89,22 @@ class KafkaGateway:
             )
             return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
 
-        return _answers(Operation.DELETE_RECORDS, before_offsets, send, deadline)
+        return {
+            partition: item_answer(Operation.DELETE_RECORDS, *told)
+            for partition, told in _codes(before_offsets, send, deadline).items()
+        }
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
         request = sorted(set(groups))
         if not request:
             return {}
 
-        def send() -> Mapping[Any, Future[Any]]:
-            futures: Mapping[Any, Future[Any]] = self._client("groups").delete_consumer_groups(
-                request, request_timeout=self._timeout_s
+        told = self._removers.call(_delete_groups, request, timeout_s=self._timeout_s)
+        if told is None:
+            told = dict.fromkeys(
+                request, (int(KafkaError._TRANSPORT), "the client died while it asked the coordinators")
             )
-            return futures
-
-        return _answers(Operation.DELETE_GROUP, request, send, self._deadline())
+        return {group: item_answer(Operation.DELETE_GROUP, *told[group]) for group in request}
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
@@ -130,7 +134,8 @@ class KafkaGateway:
         """Drop the clients, and with them every leader and coordinator they remember: the library has no other way."""
         with self._lock:
             self._clients.clear()
-        self._fetcher.close()
+        self._readers.close()
+        self._removers.close()
 
     def close(self) -> None:
         """Let go of the clients and end the children that read commits; a later call opens new ones."""
@@ -149,19 +154,25 @@ class KafkaGateway:
         return Deadline.after(self._timeout_s)
 
 
-def _answers(
-    operation: Operation,
-    items: Iterable[Any],
-    send: Callable[[], Mapping[Any, Future[Any]]],
-    deadline: Deadline,
-) -> dict[Any, ItemAnswer]:
-    """One answer for each item, whatever happens: a call refused as a whole is every item's answer."""
+def _delete_groups(client: AdminClient, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+    def send() -> Mapping[Any, Future[Any]]:
+        futures: Mapping[Any, Future[Any]] = client.delete_consumer_groups(
+            list(groups), request_timeout=max(0.1, deadline.left_s)
+        )
+        return futures
+
+    return _codes(groups, send, deadline)
+
+
+def _codes(
+    items: Iterable[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
+) -> dict[Any, tuple[int, str]]:
+    """Code and text for each item, whatever happens: a call refused as a whole is every item's answer."""
     items = tuple(items)
     try:
         futures = send()
     except KafkaException as failure:
-        code, text = _code_of(failure)
-        return dict.fromkeys(items, item_answer(operation, code, text))
+        return dict.fromkeys(items, _code_of(failure))
     answers = {}
     for item in items:
         code, text = KafkaError.NO_ERROR, ""
@@ -170,7 +181,7 @@ def _answers(
             futures[item].result(timeout=deadline.left_s + 1.0)
         except (KafkaException, FutureTimeout) as failure:
             code, text = _code_of(failure)
-        answers[item] = item_answer(operation, code, text)
+        answers[item] = (code, text)
     return answers
 
 

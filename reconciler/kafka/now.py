@@ -20,8 +20,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler.kafka.asking import Deadline, reason_of, settle
+from reconciler.kafka.child import Children
 from reconciler.kafka.listing import topic_id_text
-from reconciler.kafka.offset_fetch import OffsetFetcher, Positions
+from reconciler.kafka.offset_fetch import NO_ANSWER, Positions, positions, send
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import GroupNow, PartitionNow
@@ -70,7 +71,7 @@ def partitions(
 
 
 def groups(
-    client: AdminClient, fetcher: OffsetFetcher, wanted: Sequence[str], *, deadline: Deadline
+    client: AdminClient, children: Children, wanted: Sequence[str], *, deadline: Deadline
 ) -> dict[str, GroupNow]:
     """Each group by listing, description and commits. `listed` False takes both a provably complete listing and its coordinator.
 
@@ -78,11 +79,19 @@ def groups(
     """
     listing = client.list_consumer_groups(request_timeout=_seconds(deadline))
     rights = client.describe_cluster(include_authorized_operations=True, request_timeout=_seconds(deadline))
-    described = client.describe_consumer_groups(list(wanted), request_timeout=_seconds(deadline))
-    commits = fetcher.fetch(dict.fromkeys(wanted), timeout_s=deadline.left_s)
-    settle(client, (listing, rights, *described.values()), deadline)
+    told = children.call(_by_coordinators, tuple(wanted), timeout_s=deadline.left_s) or {}
+    settle(client, (listing, rights), deadline)
     listed, incomplete = _listing(listing, rights)
-    return {group: _group(listed.get(group), incomplete, _state(described[group]), commits[group]) for group in wanted}
+    return {group: _group(listed.get(group), incomplete, *told.get(group, (NO_ANSWER, NO_ANSWER))) for group in wanted}
+
+
+def _by_coordinators(
+    client: AdminClient, wanted: Sequence[str], deadline: Deadline
+) -> dict[str, tuple[GroupState | Unread, Positions | Unread]]:
+    described = client.describe_consumer_groups(list(wanted), request_timeout=_seconds(deadline))
+    commits = send(client, dict.fromkeys(wanted), deadline)
+    settle(client, (*described.values(), *commits.values()), deadline)
+    return {group: (_state(described[group]), positions(commits[group])) for group in wanted}
 
 
 def _of_topic(topic: str, described: Future[Any], chosen: set[int]) -> Iterator[tuple[TopicPartition, PartitionNow]]:

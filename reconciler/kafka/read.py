@@ -16,9 +16,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaE
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler.kafka.asking import Deadline, ask, code_of, reason_of, succeeded_or
+from reconciler.kafka.child import Children
 from reconciler.kafka.connect import Connection, admin, patience
 from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.offset_fetch import OffsetFetcher, Positions, positions
+from reconciler.kafka.offset_fetch import Positions, fetch, positions
 from reconciler.kafka.tables import GROUP_COMMITS, PARTITIONS
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.snapshot import Unread
@@ -87,7 +88,7 @@ def read_group_commits(
     """Committed offsets of each group, `tables.GROUP_COMMITS`, one batch per few hundred groups.
 
     `topics`: rows of commits only for these (None: all); counts and fingerprint are always over all of the group's commits.
-    `isolated`: ask in a child process. Without it the client library may kill this one while a coordinator moves (offset_fetch):
+    `isolated`: ask in a child process. Without it the client library may kill this one while a coordinator moves (child.py):
     fine in a task, which is tried again in isolation, never in the driver.
     """
     remaining = iter(groups)
@@ -219,14 +220,14 @@ def _in_process(connection: Connection, groups: Sequence[str]) -> dict[str, _Com
 def _in_child(connection: Connection, groups: Sequence[str]) -> dict[str, _Commits]:
     """First all at once; what is left then one coordinator at a time, so that a moving one takes no others with it."""
     found: dict[str, Positions | Unread] = {}
-    fetcher = OffsetFetcher(connection)
+    children = Children(connection)
     deadline = Deadline.after(connection.timeout_s)
     parts: list[list[str]] = [list(groups)]
     try:
         while parts and not deadline.over:
             for part in parts:
                 limit_s = max(0.1, min(deadline.left_s, connection.timeout_s / 3))
-                found |= fetcher.fetch(dict.fromkeys(part), timeout_s=limit_s)
+                found |= fetch(children, dict.fromkeys(part), timeout_s=limit_s)
             by_coordinator: dict[int, list[str]] = {}
             for group, answer in found.items():
                 if isinstance(answer, Unread) and not any(code in answer.reason for code in _FINAL_NAMES):
@@ -235,7 +236,7 @@ def _in_child(connection: Connection, groups: Sequence[str]) -> dict[str, _Commi
             if parts:
                 time.sleep(min(_PAUSE_S, deadline.left_s))
     finally:
-        fetcher.close()
+        children.close()
     return {group: _commits(found.get(group, Unread("its coordinator was not asked in time"))) for group in groups}
 
 

@@ -13,14 +13,17 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.asking import ask, code_of, reason_of, succeeded_or
+from reconciler.kafka.asking import Deadline, ask, code_of, reason_of, succeeded_or
+from reconciler.kafka.child import Children
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC, slices
+from reconciler.kafka.offset_fetch import NO_ANSWER
 from reconciler.model.needs import Needs
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unread
 
 _PER_CALL = 500
+_TRIES = 2
 _GROUPS_ASKED = 2_000
 """Groups whose rights are asked for one by one; rights are granted by name or prefix, so more would tell no more."""
 
@@ -113,7 +116,7 @@ def check(
     journal = [wanted.journal_topic] if wanted.journal_topic else []
     cluster = _cluster(connection, client)
     by_topic = _topics(connection, client, sorted({*read, *purged, *special, *journal}))
-    by_group = _groups(connection, client, asked_groups)
+    by_group = _groups(connection, asked_groups)
 
     def right(purpose: Purpose, operation: str, resource: str, names: Iterable[str], breaks: str) -> Right:
         operations = {"cluster": cluster, "topic": by_topic, "group": by_group}[resource]
@@ -233,7 +236,21 @@ def _topics(connection: Connection, client: AdminClient, names: Sequence[str]) -
     return _existing(ask(client, names, call, enough=enough, timeout_s=connection.timeout_s))
 
 
-def _groups(connection: Connection, client: AdminClient, names: Sequence[str]) -> Operations:
+def _groups(connection: Connection, names: Sequence[str]) -> Operations:
+    if not names:
+        return {}
+    children = Children(connection)
+    try:
+        for _ in range(_TRIES):
+            found = children.call(_by_coordinators, tuple(names), timeout_s=connection.timeout_s)
+            if found is not None:
+                return found
+    finally:
+        children.close()
+    return dict.fromkeys(names, NO_ANSWER)
+
+
+def _by_coordinators(client: AdminClient, names: Sequence[str], deadline: Deadline) -> Operations:
     def call(wanted: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
         for part in slices(wanted, _PER_CALL):
@@ -243,7 +260,7 @@ def _groups(connection: Connection, client: AdminClient, names: Sequence[str]) -
         return answers
 
     enough = succeeded_or(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND)
-    return _existing(ask(client, names, call, enough=enough, timeout_s=connection.timeout_s))
+    return _existing(ask(client, names, call, enough=enough, timeout_s=deadline.left_s))
 
 
 def _existing(answers: Mapping[str, Future[Any]]) -> Operations:

@@ -1,6 +1,7 @@
 """`python -m tests.faults.run --trials N --seed S`: fault trials on brokers of their own, with a summary; exit 1 for any violation."""
 
 import argparse
+import faulthandler
 import json
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from reconciler.scan import session
 from reconciler.scan.session import Engine
 from tests.faults.kinds import Kind
 from tests.faults.toolbox import Toolbox
-from tests.faults.trial import Report, run_trial
+from tests.faults.trial import Report, chosen, run_trial
 
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 
@@ -56,7 +58,8 @@ def summary(reports: list[Report], seed: int, seconds: float) -> str:
 
 def lane(asked: argparse.Namespace) -> list[Report]:
     """Every `--lanes`-th trial, one after another, on three brokers of its own; each is on disk as soon as it is over."""
-    mine = range(asked.first + asked.lane, asked.first + asked.trials, asked.lanes)
+    told = {report.number for report in reported(asked.out, asked.lane)}
+    mine = [number for number in numbers(asked, asked.lane) if number not in told]
     cluster = start(3, name=f"faults-{asked.lane}", heap_mib=384)
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -87,11 +90,37 @@ def side_by_side(asked: argparse.Namespace) -> list[Report]:
     """A process per lane, since a trial mostly waits for brokers to come back; the trials are the same in any number of lanes."""
     words = [f"--trials={asked.trials}", f"--seed={asked.seed}", f"--first={asked.first}", f"--lanes={asked.lanes}"]
     command = [sys.executable, "-m", "tests.faults.run", *words, f"--out={asked.out}"]
-    lanes = [subprocess.Popen([*command, f"--lane={number}"]) for number in range(asked.lanes)]
-    for process in lanes:
-        process.wait()
-    lines = [line for path in sorted(asked.out.glob("trials-*.jsonl")) for line in path.read_text().splitlines()]
-    return sorted(map(parse, lines), key=lambda report: report.number)
+    with ThreadPoolExecutor(asked.lanes) as pool:
+        list(pool.map(lambda number: _supervised([*command, f"--lane={number}"], asked, number), range(asked.lanes)))
+    return sorted(
+        (r for lane in range(asked.lanes) for r in reported(asked.out, lane)), key=lambda report: report.number
+    )
+
+
+def _supervised(command: list[str], asked: argparse.Namespace, lane: int) -> None:
+    """A process that dies is a violation of the trial it died of, and another goes on behind that trial."""
+    while True:
+        done = subprocess.run(command, check=False)
+        told = {report.number for report in reported(asked.out, lane)}
+        left = [number for number in numbers(asked, lane) if number not in told]
+        if not left or done.returncode in (0, 130):
+            return
+        died = Report(
+            left[0], chosen(left[0], asked.seed), violations=[f"BROKEN the process ended with {done.returncode}"]
+        )
+        with (asked.out / f"trials-{lane}.jsonl").open("a") as file:
+            file.write(dump(died) + "\n")
+
+
+def numbers(asked: argparse.Namespace, lane: int) -> range:
+    """The trials of one lane."""
+    return range(asked.first + lane, asked.first + asked.trials, asked.lanes)
+
+
+def reported(out: Path, lane: int) -> list[Report]:
+    """Trials of a lane that are over."""
+    path = out / f"trials-{lane}.jsonl"
+    return [parse(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def dump(report: Report) -> str:
@@ -124,6 +153,7 @@ def main() -> int:
     words.add_argument("--lanes", type=int, default=1, help="clusters side by side")
     words.add_argument("--lane", type=int, help="only this lane")
     asked = words.parse_args()
+    faulthandler.enable()
     if asked.lane is not None:
         return 1 if any(report.violations for report in lane(asked)) else 0
     if asked.out.exists() and any(asked.out.iterdir()):

@@ -2,20 +2,24 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from reconciler.kafka import workload
+from reconciler.kafka.child import Children
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.offset_fetch import OffsetFetcher
+from reconciler.kafka.offset_fetch import fetch
 from reconciler.model.action import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Answer
+from reconciler.model.ports import Answer, ItemAnswer
 from reconciler.model.snapshot import Unread
 from reconciler.sandbox.cluster import Cluster
 
@@ -163,27 +167,90 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
     workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    fetcher = OffsetFetcher(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    children = Children(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetcher.fetch({group: [at]}, timeout_s=10)[group] == {at: 4}
-        (child,) = fetcher._idle
+        assert fetch(children, {group: [at]}, timeout_s=10)[group] == {at: 4}
+        (child,) = children._idle
         os.kill(child._process.pid, signal.SIGSEGV)
         child._process.wait(10)
-        assert fetcher.fetch({group: None}, timeout_s=10)[group] == {at: 4}
+        assert fetch(children, {group: None}, timeout_s=10)[group] == {at: 4}
     finally:
-        fetcher.close()
+        children.close()
 
 
 def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
     """A child that does not come back costs its deadline and no more, and says so."""
-    fetcher = OffsetFetcher(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    children = Children(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        fetcher.fetch({"warm": None}, timeout_s=10)
-        (child,) = fetcher._idle
+        fetch(children, {"warm": None}, timeout_s=10)
+        (child,) = children._idle
         os.kill(child._process.pid, signal.SIGSTOP)
         began = time.monotonic()
-        answer = fetcher.fetch({"group": None}, timeout_s=1.0)["group"]
+        answer = fetch(children, {"group": None}, timeout_s=1.0)["group"]
         assert isinstance(answer, Unread)
         assert time.monotonic() - began < 30
     finally:
-        fetcher.close()
+        children.close()
+
+
+def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """An assertion of the library once ended the whole apply. Now it is an answer that proves nothing: the group is read back."""
+    group = f"removed-{uuid.uuid4().hex[:12]}"
+    assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is Answer.DONE
+    workload.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
+    (child,) = gateway._removers._idle
+    asked: list[ItemAnswer] = []
+    thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
+    for broker in cluster.brokers:
+        cluster.pause(broker.id)
+    try:
+        thread.start()
+        workload.wait_until(lambda: not gateway._removers._idle, 10, "the request to be under way")
+        os.kill(child._process.pid, signal.SIGABRT)
+        thread.join(30)
+    finally:
+        for broker in cluster.brokers:
+            cluster.resume(broker.id)
+        settled(cluster)
+    (answer,) = asked
+    assert answer.answer is Answer.READ_BACK
+    assert not answer.no_effect
+    assert gateway.delete_groups([group])[group].answer is Answer.DONE
+
+
+def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
+    """A child whose parent is killed in the middle of a request ends, so that nothing is removed behind the back of the next run."""
+    script = (
+        "import sys, os, threading, time\n"
+        "from reconciler.kafka.connect import Connection\n"
+        "from reconciler.kafka.gateway import KafkaGateway\n"
+        "gateway = KafkaGateway(Connection(tuple(sys.argv[1].split(',')), timeout_s=60))\n"
+        "gateway.delete_groups(['nobody-knows-it'])\n"
+        "print(gateway._removers._idle[0]._process.pid, flush=True)\n"
+        "sys.stdin.readline()\n"
+        "gateway.delete_groups(['nobody-knows-it-either'])\n"
+    )
+    words = [sys.executable, "-c", script, cluster.bootstrap_servers]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdin is not None
+        orphan = int(parent.stdout.readline())
+        for broker in cluster.brokers:
+            cluster.pause(broker.id)
+        try:
+            parent.stdin.write("go\n")
+            parent.stdin.flush()
+            time.sleep(0.5)
+            parent.kill()
+            workload.wait_until(lambda: not _alive(orphan), 10, "the orphan to end")
+        finally:
+            for broker in cluster.brokers:
+                cluster.resume(broker.id)
+            settled(cluster)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
