@@ -157,8 +157,9 @@ def _more_text(subjects: tuple[Subject, ...]) -> Iterator[Text]:
 
 def _rows_markdown(subjects: tuple[Subject, ...]) -> list[str]:
     rows = [
-        f"- {safe.markdown_code(safe.policy(row.policy))} {safe.markdown_code(row.what)}: {safe.markdown_prose(row.wrong)}\n"
-        f"  since {phrases.at(row.since_ms)}. Next: {safe.markdown_prose(row.next_step)}"
+        f"- {safe.markdown_code(row.what)}: **{safe.markdown_prose(row.wrong)}**\n"
+        f"  - since {phrases.at(row.since_ms)}, against {safe.markdown_code(safe.policy(row.policy))}\n"
+        f"  - next: {safe.markdown_prose(row.next_step)}"
         for row in itertools.islice(_rows(subjects), ROWS_MAX)
     ]
     if left := _left_out(subjects):

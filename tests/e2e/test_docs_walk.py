@@ -1,0 +1,171 @@
+"""The docs as a new user follows them: every command of a page typed in its order, in an empty folder with an empty HOME, on real brokers."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from reconciler.sandbox.java import find_java
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+DOCS = Path(__file__).parents[2] / "docs"
+DAY_MS = 86_400_000
+ACTION = f"OWNER/NAME@{'0123456789' * 4}"
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Cluster]:
+    """A broker of its own, since the pages name topics and groups as they like."""
+    cluster = start(1, name="docs", heap_mib=256)
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+class Newcomer:
+    """Somebody with a folder, a HOME that holds nothing, and the program on PATH."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        self.folder = folder / "repository"
+        self._home = folder / "home"
+        self._cluster = cluster
+        self.folder.mkdir()
+        self._home.mkdir()
+
+    def type(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of a page, with this machine's brokers and folders instead of those that the page imagines."""
+        binaries = f"{Path(sys.executable).parent}{os.pathsep}{find_java().parent}"
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-c", line.replace("broker-1:9093", self._cluster.bootstrap_servers)],
+            cwd=self.folder,
+            env={"PATH": f"{binaries}{os.pathsep}/usr/bin:/bin", "HOME": str(self._home), "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def commands(page: str) -> list[str]:
+    """Each command of a page's console blocks, its continued lines put together."""
+    text = "".join(blocks(page, "console")).replace("\\\n", " ")
+    return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
+
+
+def test_five_minutes_to_the_first_plan(own: Cluster, tmp_path: Path) -> None:
+    """From `init` to `apply` as getting-started.md has it: the plan names the records that are too old, apply removes them, and again is nothing."""
+    now_ms = int(time.time() * 1000)
+    workload.create_topics(own.bootstrap_servers, [Topic("clicks")])
+    old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
+    workload.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
+    newcomer = Newcomer(tmp_path, own)
+    typed = []
+    for command in commands("getting-started.md"):
+        if not command.startswith("reconciler ") or "completion" in command:
+            continue  # installing is tests/e2e/test_packaging.py's, and so is completion
+        words = shlex.split(command)
+        if words[1] == "init":
+            # The sandbox's listener is plain, and this checkout is nobody's repository.
+            kept = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
+            command = shlex.join([*kept, "--action", ACTION])
+        if words[1] == "plan":
+            (newcomer.folder / "manifests/prod-eu/clicks.yaml").write_text(
+                "".join(blocks("getting-started.md", "yaml"))
+            )
+        done = newcomer.type(command)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        typed.append(words[1])
+        if words[1] == "init":
+            [told] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
+            assert done.stdout == told
+            assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
+        if words[1] == "plan":
+            assert "! clicks[0]   log start 0 -> 40   (end 100)" in done.stdout
+            assert "Waiting" not in done.stdout
+    assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
+    assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    again = newcomer.type("reconciler apply plan.json")
+    assert again.returncode == 0
+    assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+
+
+def test_the_crontab_is_silent_while_all_is_well(own: Cluster, tmp_path: Path) -> None:
+    """The lines of cron.md, run by `sh` as cron would: converge purges, then neither prints anything, and drift writes its report and its metrics. With
+    converge gone for longer than `driftAfter`, drift has something to mail."""
+    topic = f"cron-{uuid4().hex[:8]}"
+    workload.create_topics(own.bootstrap_servers, [Topic(topic)])
+    workload.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
+    folder.mkdir()
+    metrics.mkdir()
+    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={own.bootstrap_servers}\n")
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: prod-eu}}
+spec:
+  clusterId: {own.cluster_id}
+  bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
+  limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floor}}
+mode: continuous
+spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
+"""
+    )
+    [crontab] = blocks("cron.md", "cron")
+    variables = dict(re.findall(r"^(\w+)=(.*)$", crontab, re.MULTILINE))
+    converge, drift = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
+
+    def run(line: str) -> subprocess.CompletedProcess[str]:
+        here = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
+        path = variables["PATH"].replace("/opt/reconciler/bin", f"{Path(sys.executable).parent}:{find_java().parent}")
+        return subprocess.run(
+            ["/bin/sh", "-c", here],
+            cwd=tmp_path,
+            env={**variables, "PATH": path, "HOME": str(tmp_path)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    first = run(converge)
+    assert first.returncode == 0, first.stderr
+    assert topic in first.stdout, "what was done is told"
+    assert workload.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
+    for line in (converge, drift):
+        quiet = run(line)
+        assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    assert (folder / "drift.json").is_file()
+    assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
+    workload.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    time.sleep(1.5)  # driftAfter: 1s
+    loud = run(drift)
+    assert loud.returncode == 2, loud.stdout + loud.stderr
+    assert topic in loud.stdout
+    assert 'reconciler_in_sync{cluster="prod-eu"} 0.0' in (metrics / "reconciler.prom").read_text()
