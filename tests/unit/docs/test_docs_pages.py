@@ -212,6 +212,8 @@ def typed() -> Iterator[tuple[str, str]]:
                 command = line.strip().removeprefix("$ ")
                 if command.startswith("reconciler "):
                     yield page.name, command
+        for command in re.findall(r"^    \.venv/bin/(reconciler .*)$", text, re.MULTILINE):
+            yield page.name, command
 
 
 def parsed(words: list[str]) -> None:
@@ -281,3 +283,16 @@ def test_the_metrics_are_all_told_and_all_there(tmp_path: Path) -> None:
     written = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
     told = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert written == told
+
+
+def test_every_verb_that_the_pages_tell_to_make_is_there() -> None:
+    """`make X` in any page is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md"))
+    told = {
+        verb
+        for page in pages
+        for verb in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {"demo", "test", "check"} <= told
+    assert told <= targets, told - targets
