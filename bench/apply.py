@@ -21,7 +21,7 @@ from typing import Any
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from bench import apply_memory, results
+from bench import apply_command, apply_memory, results
 from bench.apply_world import COMMITS_PER_GROUP, At, World, batches, leaders, log_starts, world
 from reconciler.apply.applier import apply
 from reconciler.apply.journal import FileJournal
@@ -36,7 +36,7 @@ from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.sandbox.tools import run_tool
 
 TIMEOUT_S = 120.0
-TOOL, BARE, RECHECK, APPLIER = "Kafka's tool", "bare calls", "recheck", "applier"
+TOOL, BARE, RECHECK, APPLIER, COMMAND = "Kafka's tool", "bare calls", "recheck", "applier", "the command"
 CONTENDERS = (TOOL, BARE, RECHECK, APPLIER)
 STARTED = time.monotonic()
 
@@ -84,7 +84,7 @@ def send(made: World, planned: Sequence[actions.Action], folder: Path) -> None:
 
 
 def rounds(name: str, repetitions: int, turn: Callable[[str], float]) -> Seconds:
-    """Seconds of each contender: one warm-up of all of them, then `repetitions` turns, another one first each time."""
+    """Seconds of each contender in `repetitions` turns, another one first each time; at the end the whole command, once."""
     found: Seconds = {contender: [] for contender in CONTENDERS}
     for number in range(repetitions):
         first = number % len(CONTENDERS)
@@ -92,6 +92,8 @@ def rounds(name: str, repetitions: int, turn: Callable[[str], float]) -> Seconds
             seconds = turn(contender)
             found[contender].append(seconds)
             say(f"{name}, {number + 1} of {repetitions}: {contender} {seconds:.2f} s")
+    found[COMMAND] = [turn(COMMAND)]
+    say(f"{name}: {COMMAND} {found[COMMAND][0]:.2f} s")
     return found
 
 
@@ -115,6 +117,8 @@ def records(made: World, repetitions: int, folder: Path) -> Seconds:
                 seconds = timed(lambda: bare_records(made, led, before))
             case name if name == RECHECK:
                 return timed(lambda: look_at_partitions(made, led, settings.records_per_call, offsets=True))
+            case name if name == COMMAND:
+                seconds = apply_command.timed(made, apply_command.records(made, before), len(wanted))
             case _:
                 planned = purges(made, wanted, before)
                 seconds = timed(lambda: send(made, planned, folder))
@@ -193,6 +197,8 @@ def groups(made: World, count: int, repetitions: int, folder: Path) -> Seconds:
                 seconds = timed(lambda: bare_groups(made, known))
             case name if name == RECHECK:
                 return timed(lambda: look_at_groups(made, known))
+            case name if name == COMMAND:
+                seconds = apply_command.timed(made, apply_command.groups(count), count)
             case _:
                 planned = removals(made, known)
                 seconds = timed(lambda: send(made, planned, folder))
@@ -274,6 +280,8 @@ def elections(made: World, count: int, repetitions: int, folder: Path) -> Second
             case name if name == RECHECK:
                 one = dict.fromkeys(wanted, 1)
                 return timed(lambda: look_at_led(made, list(one)))
+            case name if name == COMMAND:
+                seconds = apply_command.timed(made, apply_command.elections(wanted), count)
             case _:
                 planned = choices(made, wanted)
                 seconds = timed(lambda: send(made, planned, folder))
@@ -325,7 +333,7 @@ def row(what: str, seconds: Seconds) -> list[str]:
     middle = {contender: median(found) for contender, found in seconds.items()}
     return [
         what,
-        *(results.told(seconds[contender], " s", digits=2) for contender in (APPLIER, TOOL, BARE, RECHECK)),
+        *(results.told(seconds[contender], " s", digits=2) for contender in (APPLIER, TOOL, BARE, RECHECK, COMMAND)),
         f"{middle[APPLIER] / middle[TOOL]:.2f} ×",
         f"{middle[APPLIER] / (middle[BARE] + middle[RECHECK]):.2f} ×",
     ]
@@ -338,7 +346,7 @@ def main() -> None:
         folder = Path(scratch)
         if set(given.only) - {"memory"}:
             # One for each turn of three contenders, and some that stay.
-            records_each = 3 * given.repetitions + 2
+            records_each = 3 * given.repetitions + 3
             with world(given.topics, given.partitions, records_each, heap_mib=given.heap, say=say) as made:
                 if "elections" in given.only:
                     found = elections(made, min(given.elections, len(made.all)), given.repetitions, folder)
@@ -350,7 +358,16 @@ def main() -> None:
                     found = records(made, given.repetitions, folder)
                     rows.append(row(f"{len(made.all):,} record deletions on {given.topics:,} topics", found))
         memory = apply_memory.rows(given.memory, say) if "memory" in given.only else []
-    head = ("work", "apply", "Kafka's tool", "bare calls", "recheck", "apply ÷ tool", "apply ÷ (bare + recheck)")
+    head = (
+        "work",
+        "apply",
+        "Kafka's tool",
+        "bare calls",
+        "recheck",
+        "`reconciler apply`",
+        "apply ÷ tool",
+        "apply ÷ (bare + recheck)",
+    )
     lines = [results.machine(DEFAULT_VERSION), ""]
     if rows:
         lines += [*results.table(head, rows), ""]
@@ -359,7 +376,8 @@ def main() -> None:
     lines.append(
         "Three brokers, three replicas. Tool: a process, its JVM included. Bare calls: a new client, all requests pipelined, no check. "
         "Recheck: the applier's reads before a send, alone. Apply: the applier, with the last look before each request, intents and "
-        "outcomes flushed to disk, and every effect read back. Goals: ÷ tool at most 1, ÷ (bare + recheck) at most 1.5. "
+        "outcomes flushed to disk, and every effect read back. `reconciler apply`: the command as a process, cold Spark session and the "
+        "snapshot before the first write included. Goals: ÷ tool at most 1, ÷ (bare + recheck) at most 1.5. "
         f"Repeat: `python -m bench.apply{' --quick' if given.quick else ''}`."
     )
     print("\n".join(lines))

@@ -5,6 +5,7 @@ a machine only leaves a mark, which a throw-away runner never comes back to, and
 checks by itself that Java, the class path and each jar are those of the archive, and goes on without it where they are not.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -39,7 +40,8 @@ class ClassData:
             shutil.copyfile(self.written, arriving)
             arriving.replace(self.kept)
         except OSError as failure:
-            arriving.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                arriving.unlink()
             _LOG.info("class_data=not_kept reason=%s", failure)
             return
         _LOG.info("class_data=kept path=%s mib=%d", self.kept, self.kept.stat().st_size >> 20)

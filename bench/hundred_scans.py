@@ -1,0 +1,204 @@
+"""One hundred scans in a row of a cluster at work, in one process with a warm session: does any hang, and does anything grow?
+
+    python -m bench.hundred_scans [--scans 100] [--dry]
+
+Producers, members of both protocols, a standalone committer and groups that come and go run in a process of their own. Told at scans
+1, 10, 50 and 100: processes below this one, threads, open files and resident memory of the driver and of Spark's JVM.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from bench import results
+from bench.processes import command_of, descendants, mebibytes
+from reconciler.kafka import workload
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.sandbox.cluster import start, stop
+from reconciler.sandbox.jars import DEFAULT_VERSION
+from reconciler.scan.scan import Engine, close, scan
+
+TOPICS, PARTITIONS = 10, 20
+LIMIT_S = 60.0
+TOLD_AT = (1, 10, 50, 100)
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What this process and its session hold. Memory in MiB, resident."""
+
+    scan: int
+    seconds: float
+    processes: int
+    driver_threads: int
+    driver_files: int
+    driver_mib: int
+    jvm_threads: int
+    jvm_files: int
+    jvm_mib: int
+
+
+def held(number: int, seconds: float) -> Held:
+    me = os.getpid()
+    below = descendants(me)
+    (jvm,) = [pid for pid in below if "org.apache.spark" in command_of(pid)]
+    return Held(
+        number,
+        round(seconds, 2),
+        len(below),
+        _count(me, "task"),
+        _count(me, "fd"),
+        round(mebibytes(me, "VmRSS")),
+        _count(jvm, "task"),
+        _count(jvm, "fd"),
+        round(mebibytes(jvm, "VmRSS")),
+    )
+
+
+def _count(pid: int, what: str) -> int:
+    return len(list(Path(f"/proc/{pid}/{what}").iterdir()))
+
+
+def needs(now_ms: int) -> Needs:
+    topics = (Selector("live-*"),)
+    return Needs(
+        topics=(
+            TopicNeed(
+                topics=topics,
+                offsets=True,
+                instants_ms=(now_ms - 60_000,),
+                readers=True,
+                named_groups=frozenset({"members", "alone"}),
+            ),
+        ),
+        groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
+        topic_records=True,
+        cluster_records=True,
+    )
+
+
+def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapshot]]:
+    connection = Connection(tuple(servers.split(",")), timeout_s=LIMIT_S)
+    for number in range(1, count + 1):
+        began = time.perf_counter()
+        now_ms = time.time_ns() // 1_000_000
+        snapshot = scan(
+            needs(now_ms),
+            connection,
+            observed_at_ms=now_ms,
+            last_purges={},
+            engine=Engine(master="local[2]"),
+            progress=lambda _said: None,
+            timeout_s=LIMIT_S,
+        )
+        yield number, time.perf_counter() - began, snapshot
+
+
+def traffic(servers: str) -> None:
+    """Until standard input ends."""
+    names = [f"live-{number}" for number in range(TOPICS)]
+    workload.create_topics(servers, [Topic(name, PARTITIONS) for name in names])
+    leave = threading.Event()
+
+    def produce() -> None:
+        turn = 0
+        while not leave.wait(0.2):
+            turn += 1
+            for name in names:
+                workload.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(PARTITIONS)})
+            # Groups that come, each with a commit of its own, for the listing to grow by.
+            workload.commit(servers, f"passing-{turn % 200}", {(names[0], 0): turn})
+
+    with ExitStack() as running:
+        for member in range(2):
+            running.enter_context(workload.member(servers, "members", names[: member + 5]))
+        running.enter_context(workload.member(servers, "modern", names, properties=MODERN))
+        running.enter_context(workload.standalone_committer(servers, "alone", {(names[1], 0): 1}, every_s=0.5))
+        producing = threading.Thread(target=produce, daemon=True)
+        producing.start()
+        print("running", flush=True)
+        sys.stdin.read()
+        leave.set()
+        producing.join(LIMIT_S)
+
+
+MODERN = {"group.protocol": "consumer"}
+
+
+@contextmanager
+def busy(servers: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "bench.hundred_scans", "--traffic", servers]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        if process.stdout.readline().strip() != "running":
+            raise RuntimeError("the traffic did not start")
+        yield
+        if process.poll() is not None:
+            raise RuntimeError("the traffic ended before the scans did")
+    finally:
+        process.stdin.close()
+        process.wait(LIMIT_S)
+
+
+def measure(count: int, *, dry: bool) -> None:
+    rows: list[Held] = []
+    times: list[float] = []
+    records: list[int] = []
+    unread = 0
+    cluster = start(3, name="hundred", heap_mib=384, properties={"offsets.topic.num.partitions": "50"})
+    try:
+        with busy(cluster.bootstrap_servers):
+            for number, seconds, snapshot in scans(cluster.bootstrap_servers, count):
+                times.append(seconds)
+                listings = (snapshot.readers_incomplete, snapshot.groups_incomplete, snapshot.topics_incomplete)
+                incomplete = [reason for reason in listings if reason is not None]
+                unread += bool(incomplete)
+                records.append(snapshot.cluster_records if isinstance(snapshot.cluster_records, int) else -1)
+                if number in (*TOLD_AT, count):
+                    rows.append(held(number, seconds))
+                    print(rows[-1], incomplete, file=sys.stderr, flush=True)
+    finally:
+        close()
+        stop(cluster)
+    head = [field.name.replace("_", " ") for field in fields(Held)]
+    what = (
+        f"{count} scans of {TOPICS * PARTITIONS} partitions, with producers, members of both protocols, a standalone committer and new groups "
+        f"at work: {statistics.median(times):.1f} s each ({min(times):.1f}–{max(times):.1f}), from {records[0]:,} to {records[-1]:,} records in "
+        f"the cluster; {unread} of the snapshots incomplete. `processes`: all below the driver."
+    )
+    told = results.table(head, [astuple(row) for row in dict.fromkeys(rows)])
+    lines = [results.machine(DEFAULT_VERSION), "", what, "", *told]
+    print("\n".join(lines))
+    if not dry:
+        results.write("hundred", "One hundred scans in a row", lines)
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description="One hundred scans in a row.")
+    given.add_argument("--scans", type=int, default=100)
+    given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
+    given.add_argument("--traffic", metavar="SERVERS", help=argparse.SUPPRESS)
+    chosen = given.parse_args()
+    if chosen.traffic:
+        traffic(chosen.traffic)
+        return
+    measure(chosen.scans, dry=chosen.dry)
+
+
+if __name__ == "__main__":
+    main()

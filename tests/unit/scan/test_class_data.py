@@ -1,0 +1,96 @@
+"""The archive of Spark's classes: who makes it, who uses it, and that it never stands in the way."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.scan.class_data import ClassData, choose
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    path = tmp_path / "java"
+    path.write_text("#!")
+    return path
+
+
+@pytest.fixture
+def jars(tmp_path: Path) -> Path:
+    path = tmp_path / "jars"
+    path.mkdir()
+    return path
+
+
+def test_the_first_run_only_leaves_a_mark(java: Path, jars: Path, tmp_path: Path) -> None:
+    """A runner that is thrown away does not pay for an archive; whoever comes back writes one, and the next run uses it."""
+    cache, folder = tmp_path / "cache", tmp_path / "jvm"
+    folder.mkdir()
+    assert choose(java, jars, folder, cache=cache) == ClassData()
+    second = choose(java, jars, folder, cache=cache)
+    assert second.option == f"-XX:ArchiveClassesAtExit={folder / 'classes.jsa'}"
+    (folder / "classes.jsa").write_bytes(b"classes")
+    second.keep()
+    third = choose(java, jars, folder, cache=cache)
+    assert third.option == f"-Xshare:auto -XX:SharedArchiveFile={second.kept}"
+    assert third.written is None
+    assert second.kept is not None
+    assert second.kept.read_bytes() == b"classes"
+    assert sorted(path.suffix for path in cache.iterdir()) == [".jsa", ".runs"]
+
+
+def test_an_archive_that_never_comes_is_given_up(java: Path, jars: Path, tmp_path: Path) -> None:
+    """A Java that cannot write archives is asked three times and then left alone."""
+    cache = tmp_path / "cache"
+    options = []
+    for _ in range(6):
+        chosen = choose(java, jars, tmp_path, cache=cache)
+        chosen.keep()
+        options.append(chosen.option is not None)
+    assert options == [False, True, True, True, False, False]
+
+
+def test_another_java_or_other_jars_have_another_archive(java: Path, jars: Path, tmp_path: Path) -> None:
+    """An upgrade starts anew, instead of trying an archive that no longer fits at every start."""
+    cache = tmp_path / "cache"
+    choose(java, jars, tmp_path, cache=cache)
+    before = choose(java, jars, tmp_path, cache=cache).kept
+    os.utime(java, (1, 1))
+    assert choose(java, jars, tmp_path, cache=cache) == ClassData()
+    os.utime(jars, (1, 1))
+    assert choose(java, jars, tmp_path, cache=cache) == ClassData()
+    assert choose(java, jars, tmp_path, cache=cache).kept != before
+
+
+def test_an_archive_that_nothing_used_for_months_goes(java: Path, jars: Path, tmp_path: Path) -> None:
+    """One hundred and sixty megabytes are not left for a Java that is no more; one in use stays."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    old, fresh, other = cache / "old.jsa", cache / "fresh.jsa", cache / "old.txt"
+    for path in (old, fresh, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, time.time() - 90 * 86_400))
+    choose(java, jars, tmp_path, cache=cache)
+    assert not old.exists()
+    assert fresh.exists()
+    assert other.exists()
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_the_archive(java: Path, jars: Path, tmp_path: Path) -> None:
+    """A home that is read-only, or a file where the folder should be: the scan runs without."""
+    cache = tmp_path / "cache"
+    cache.write_text("no folder")
+    assert choose(java, jars, tmp_path, cache=cache) == ClassData()
+    written = tmp_path / "classes.jsa"
+    written.write_bytes(b"classes")
+    ClassData("-XX:…", written, cache / "kept.jsa").keep()
+    assert cache.read_text() == "no folder"
+
+
+def test_paths_with_blanks_stay_one_word(java: Path, jars: Path, tmp_path: Path) -> None:
+    """Spark takes the options apart at blanks outside quotes."""
+    folder, cache = tmp_path / "a folder", tmp_path / "cache"
+    choose(java, jars, folder, cache=cache)
+    assert choose(java, jars, folder, cache=cache).option == f'-XX:ArchiveClassesAtExit="{folder / "classes.jsa"}"'
