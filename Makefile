@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench-quick faults mutants test-matrix lint-workflows
+.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench bench-quick faults mutants test-matrix lint-workflows
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,9 +62,18 @@ test-kafka: java setup  ## real brokers
 faults: java setup  ## many fault trials on real brokers: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
 	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)
 
-bench-quick: setup  ## manifests and the plan file at a tenth of their size
+bench: java setup  ## every bench at full size, into bench/RESULTS.md: about an hour, wants a quiet machine
 	$(BIN)/python bench/manifests.py
-	$(BIN)/python bench/plan_file.py 100000
+	$(BIN)/python -m bench.plan_file
+	$(BIN)/python -m bench.scan
+	$(BIN)/python -m bench.apply
+	$(BIN)/python -m bench.hundred_scans
+
+bench-quick: java setup  ## the benches at a tenth of their size; a few minutes, prints only
+	$(BIN)/python bench/manifests.py
+	$(BIN)/python -m bench.plan_file 100000
+	$(BIN)/python -m bench.scan --quick --dry
+	$(BIN)/python -m bench.apply --quick --dry
 
 mutants: setup  ## changes to kinds/ and plan/ that no test notices, hours: ONLY=reconciler.plan.within OUT=mutants-report
 	@test ! -e $(MUTANTS) || { echo "$(MUTANTS) is there already: remove it, or say OUT=…" >&2; exit 1; }
