@@ -26,13 +26,14 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import Phase, settings
 
 TESTS = ("tests/unit/plan", "tests/unit/kinds", "tests/unit/model", "tests/golden", "tests/properties")
 WITHOUT = ("tests/properties/test_stateful.py", "tests/properties/test_manifests_fuzz.py")
 DESELECTED = "tests/unit/plan/test_planner.py::test_neither_hash_seed_nor_time_zone_changes_a_plan"
 ARGUMENTS = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--deselect={DESELECTED}"]
 COPY = Path("mutants")
+SLOW_S = 0.25
+"""Tests that take longer judge a mutant only where no quicker one calls its function: a survivor costs all that judge it."""
 
 
 def generate() -> None:
@@ -76,8 +77,9 @@ class Judge:
             if mutant in self.verdicts:
                 continue
             function = mutant.rpartition("__mutmut_")[0]
-            chosen = [item for item, functions, _seconds in calls if function in functions]
-            seconds = sum(seconds for _item, functions, seconds in calls if function in functions)
+            calling = [(item, seconds) for item, functions, seconds in calls if function in functions]
+            chosen = [item for item, seconds in calling if seconds < SLOW_S] or [item for item, _seconds in calling]
+            seconds = sum(seconds for _item, seconds in calling)
             self.verdicts[mutant] = self._verdict(mutant, chosen, seconds) if chosen else "no test"
             if function in imported and self.verdicts[mutant] in ("survived", "no test"):
                 self.verdicts[mutant] = "imported"
@@ -152,6 +154,8 @@ def _passes(item: Any, following: pytest.Item | None) -> bool:
 
 def _do_not_shrink(item: Any) -> None:
     """That a property fails is enough; the smallest example is nobody's."""
+    from hypothesis import Phase, settings  # not above: pytest wants to import its plugins itself
+
     own = getattr(item.obj, "_hypothesis_internal_use_settings", None)
     if own is not None:
         item.obj._hypothesis_internal_use_settings = settings(own, phases=(Phase.explicit, Phase.generate))

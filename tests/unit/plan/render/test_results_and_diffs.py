@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +10,9 @@ from reconciler.errors import UsageError
 from reconciler.model.entry import Author, Entry, Event
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.plan import render
-from reconciler.plan.within import compare
+from reconciler.model.plan import Source
+from reconciler.plan import document, render
+from reconciler.plan.within import Change, compare
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 
@@ -119,6 +121,21 @@ def test_equal_plans_and_two_clusters() -> None:
     other = plan(cluster_id="another")
     assert "These are two clusters" in [line.plain for line in render.diff_text(compare(plan(), other))][2]
     assert "**These are two clusters" in render.diff_markdown(compare(plan(), other))
+
+
+def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
+    """Every word and number, though no more than one action of each is held."""
+    old = plan(purge(), removal(), source=Source(commit="abcdef1234"))
+    new = plan(purge(before_offset=98_214), election())
+    for name, one in (("old", old), ("new", new)):
+        document.write(one, tmp_path / f"{name}.json")
+    saved = compare(document.saved(tmp_path / "old.json"), document.saved(tmp_path / "new.json"))
+    whole = compare(old, new)
+    assert [line.plain for line in render.diff_text(saved)] == [line.plain for line in render.diff_text(whole)]
+    assert render.diff_markdown(saved) == render.diff_markdown(whole)
+    assert list(render.diff_json(saved)) == list(render.diff_json(whole))
+    (moved,) = [entry for entry in saved.entries() if entry.change is Change.LARGER]
+    assert moved.details == ("request.before_offset: 98213 → 98214",)
 
 
 def test_a_comparison_folds_a_topic() -> None:
