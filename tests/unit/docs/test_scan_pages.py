@@ -1,0 +1,108 @@
+"""docs/scan.md and docs/scaling.md: columns, options, code and figures are those of the program and of the bench."""
+
+import ast
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from reconciler.load.reference import filled
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader
+from reconciler.scan import export
+from reconciler.scan.sources import Options
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "scan.md"
+SCHEMAS = {
+    "partitions": export.PARTITION_COLUMNS,
+    "groups": export.GROUP_COLUMNS,
+    "topics": export.TOPIC_COLUMNS,
+}
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Cells of the first table below a heading, without its head."""
+    text = PAGE.read_text(encoding="utf-8").split(f"{heading}\n", 1)[1]
+    table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert table is not None
+    lines = table[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def kind(of: pa.DataType) -> str:
+    if pa.types.is_map(of):
+        return "map"
+    return "list" if pa.types.is_list(of) else str(of)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_columns_are_those_that_are_written(name: str) -> None:
+    """Names, order and types; a column that comes to be has to be explained."""
+    written = [[f"`{field.name}`", kind(field.type)] for field in SCHEMAS[name]]
+    assert [row[:2] for row in rows(f"### {name}")] == written
+
+
+def test_options_are_those_that_the_sources_take() -> None:
+    """Each option's example says something that leaving it out does not."""
+    told = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
+    needed = {"bootstrap.servers": "other:1"}
+    without = Options.of(needed)
+    for name, example in told.items():
+        assert Options.of({**needed, name: example}) != without, name
+    assert [s.text for s in Options.of(told).topics] == ["orders", "clicks-*"]
+    assert Options.of(told).connection.properties == {"security.protocol": "SASL_SSL"}
+
+
+def sections() -> Mapping[str, str]:
+    return {"example": f"```python\n{(ROOT / 'examples' / 'lag.py').read_text(encoding='utf-8').strip()}\n```\n"}
+
+
+def test_example_of_the_page_is_the_one_that_is_run() -> None:
+    """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the page)."""
+    fresh = filled(PAGE.read_text(encoding="utf-8"), sections())
+    if os.environ.get("UPDATE_DOCS"):
+        PAGE.write_text(fresh, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == fresh
+
+
+def test_code_that_reads_the_files_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page's lines of Python on files that the scan wrote."""
+    (code,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        if "facts/partitions" in block
+    ]
+    facts = PartitionFacts(
+        partition=TopicPartition("orders", 0),
+        topic_id="id",
+        leader=1,
+        replicas=(1,),
+        in_sync=(1,),
+        stable_end=20,
+        readers=(Reader("billing", 7),),
+    )
+    snapshot = ClusterSnapshot(
+        cluster_id="c",
+        observed_at_ms=1,
+        brokers=(1,),
+        topics={},
+        groups={},
+        partitions={facts.partition: facts},
+        topics_incomplete=None,
+        groups_incomplete=None,
+        readers_incomplete=None,
+        cluster_records=0,
+    )
+    export.write(snapshot, tmp_path / "facts")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(ast.parse(code), "scan.md", "exec"), names)  # the page's own code
+    assert "orders" in capsys.readouterr().out
+    assert [reader["group"] for reader in names["behind"]["readers"]] == ["billing"]
