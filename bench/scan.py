@@ -7,6 +7,7 @@ Decided here: what is run beside what, and how often. The cluster is built in `w
 """
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.sandbox.tools import tool_command
 from tests.spark.servers import connect_server
 
+FIGURES = Path(__file__).with_name("scan.json")
+"""Every run's figure; docs/scaling.md reckons with their medians."""
 HEAD = ("work", "measured", "opponent, same run", "ratio", "goal")
 ENGINE = "local[2]"
 MANIFESTS = """apiVersion: reconciler/v1
@@ -82,6 +85,7 @@ class Bench:
     sizes: Sizes
     say: Callable[[str], None]
     rows: list[tuple[str, ...]] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=dict)
 
     def row(self, work: str, measured: str, opponent: str = "", ratio: str = "", goal: str = "") -> None:
         self.rows.append((work, measured, opponent, ratio, goal))
@@ -120,7 +124,9 @@ def whole_plan(bench: Bench, goal: str) -> None:
         ratio(plans, tools),
         goal,
     )
-    bench.say(f"memory of the last plan: {peaks}")
+    bench.figures[f"plan_s {world.groups} groups"], bench.figures[f"tools_s {world.groups} groups"] = plans, tools
+    bench.figures[f"driver_mib {world.partitions} partitions"] = [peaks.driver]
+    bench.figures[f"jvm_mib {world.partitions} partitions"] = [peaks.jvm]
 
 
 TOOLS = (("kafka-get-offsets",), ("kafka-consumer-groups", "--describe", "--all-groups"))
@@ -165,6 +171,7 @@ def session_start(bench: Bench) -> None:
     """Each start in a process of its own; the server of the second row has served one session before."""
     cold = [ours("bench.scanning", "session", ENGINE) for _ in range(bench.sizes.repeat)]
     first = statistics.median(each["first_row_s"] for each in cold)
+    bench.figures["session_s cold"] = [each["session_s"] for each in cold]
     bench.row(
         f"start of a session, cold, `{ENGINE}`",
         results.told([each["session_s"] for each in cold], " s"),
@@ -189,6 +196,7 @@ def partitions_alone(bench: Bench) -> tuple[list[float], list[float]]:
     words = (ENGINE, bench.world.servers, str(bench.sizes.repeat), "empty", "partitions")
     found = ours("bench.scanning", "scans", *words)
     bench.say(f"{bench.world.partitions:,} partitions {results.told(found['partitions'], ' s', digits=2)}")
+    bench.figures |= {f"{name}_s {bench.world.partitions} partitions": each for name, each in found.items()}
     return found["empty"], found["partitions"]
 
 
@@ -218,6 +226,14 @@ def memory(bench: Bench) -> None:
         f"the plan takes {results.told([ran.seconds for ran in runs], ' s')}",
         goal="≤ 1,024 MiB",
     )
+    bench.figures[f"driver_mib {bench.world.partitions} partitions"] = [ran.peaks.driver for ran in runs]
+    bench.figures[f"jvm_mib {bench.world.partitions} partitions"] = [ran.peaks.jvm for ran in runs]
+    alone = ours("bench.scanning", "commits", bench.world.servers, str(bench.sizes.repeat))
+    bench.figures[f"commits_s {bench.world.groups} groups"] = alone
+    bench.row(
+        f"commits of {bench.world.groups:,} groups × {COMMITS_PER_GROUP}, our reader without Spark, one process",
+        results.told(alone, " s", digits=2),
+    )
 
 
 def commit_log(bench: Bench) -> None:
@@ -228,6 +244,10 @@ def commit_log(bench: Bench) -> None:
     found = ours("bench.scanning", "scans", ENGINE, bench.world.servers, repeat, "log")["log"]
     alone = ours("bench.scanning", "log", bench.world.servers, repeat)
     rates = [records / seconds / 1_000 for seconds in found]
+    bench.figures["log_records_per_s"] = [rate * 1_000 for rate in rates]
+    bench.figures["log_records_per_s one process"] = [
+        count / seconds for count, seconds in zip(alone["records"], alone["log_s"], strict=True)
+    ]
     single = [count / seconds / 1_000 for count, seconds in zip(alone["records"], alone["log_s"], strict=True)]
     words = (
         *("--topic", LOG, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "20000"),
@@ -266,6 +286,7 @@ def measure(sizes: Sizes, *, heap_mib: int, dry: bool) -> None:
         def tell() -> None:
             if not dry:
                 results.write("scan", "Scan", section(bench))
+                FIGURES.write_text(json.dumps(bench.figures, indent=1) + "\n", encoding="utf-8")
 
         made.grow_topics(sizes.partitions)
         made.grow_groups(sizes.groups)

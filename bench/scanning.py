@@ -4,6 +4,7 @@
     python -m bench.scanning scans ENGINE SERVERS REPEAT NEEDS…     NEEDS: empty, partitions, log, or a folder of manifests
     python -m bench.scanning plain SERVERS REPEAT
     python -m bench.scanning log SERVERS REPEAT
+    python -m bench.scanning commits SERVERS REPEAT
 
 ENGINE is a Spark master or an sc:// address. What the figures mean is told in bench.scan.
 """
@@ -19,6 +20,8 @@ from bench.world import DAY_MS, LOG
 from reconciler.kafka import workload
 from reconciler.kafka.commit_log import read_commit_log
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.group_listing import list_groups
+from reconciler.kafka.read import read_group_commits
 from reconciler.load.files import load
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
@@ -105,6 +108,19 @@ def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
     return {"log_s": found, "records": read}
 
 
+def commits_alone(servers: str, repeat: int) -> list[float]:
+    """Seconds for the commits of all groups by our reader without Spark: one process, one client."""
+    connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
+    groups = sorted(list_groups(connection, hidden=False).groups)
+
+    def once() -> None:
+        for batch in read_group_commits(connection, groups):
+            assert batch.column("error").null_count == batch.num_rows
+
+    once()
+    return [timed(once) for _ in range(repeat)]
+
+
 def _same(batches: Iterator[object]) -> Iterator[object]:
     yield from batches
 
@@ -117,6 +133,8 @@ def main(kind: str, *words: str) -> None:
             found = scans(engine_of(words[0]), words[1], int(words[2]), list(words[3:]))
         case "plain":
             found = plain.measured(words[0], int(words[1]))
+        case "commits":
+            found = commits_alone(words[0], int(words[1]))
         case "log":
             found = log_alone(words[0], int(words[1]))
         case _:
