@@ -168,6 +168,11 @@ def test_apply_does_what_was_planned_and_nothing_else(
     else:
         name = f"_journal.{topic}"
         topic_journal.create_topic(connection(cluster), name, retention_ms=-1)
+        workload.wait_until(
+            lambda: all(workload.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+            30,
+            f"{name} in the metadata of every broker",
+        )
         journal = TopicJournal(connection(cluster), name)
     actions = planned(gateway, topic, group, 6)
     outcomes = send(actions, gateway, journal)

@@ -56,17 +56,27 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
     name = unused()
     for _ in range(2):
         topic_journal.create_topic(connection, name, retention_ms=86_400_000)
-    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    everywhere(cluster, name)
     text = tools.run_tool(cluster, "kafka-topics", "--describe", "--topic", name).stdout
     assert "PartitionCount: 1" in text
     assert "cleanup.policy=delete" in text
     assert "retention.ms=86400000" in text
 
 
-def test_journal_topic_keeps_the_clock(connection: Connection, made: FakeCluster) -> None:
+def everywhere(cluster: Cluster, name: str) -> None:
+    """Wait until every broker's metadata has the topic: Kafka 3.9 takes longer for that than 4."""
+    workload.wait_until(
+        lambda: all(workload.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+        30,
+        f"{name} in the metadata of every broker",
+    )
+
+
+def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
     """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
+    everywhere(cluster, name)
     first, second = TopicJournal(connection, name), TopicJournal(connection, name)
     assert first.last_purges() == {}
     actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
@@ -86,11 +96,11 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
     journal = TopicJournal(connection, name)
-    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    everywhere(cluster, name)
     journal.intend([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     workload.delete_topics(cluster.bootstrap_servers, [name])
     topic_journal.create_topic(connection, name, retention_ms=-1)
-    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="made again"):
         journal.intend([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
@@ -99,7 +109,7 @@ def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, con
     """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
-    workload.wait_until(lambda: bool(workload.partition_states(cluster.bootstrap_servers, name)), 30, "the topic")
+    everywhere(cluster, name)
     workload.produce(cluster.bootstrap_servers, name, {0: [workload.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
         TopicJournal(connection, name).last_purges()
