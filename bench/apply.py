@@ -202,10 +202,13 @@ def groups(made: World, count: int, repetitions: int, folder: Path) -> Seconds:
             case _:
                 planned = removals(made, known)
                 seconds = timed(lambda: send(made, planned, folder))
-        listed = AdminClient({"bootstrap.servers": made.servers}).list_consumer_groups(request_timeout=60).result()
+        admin = AdminClient({"bootstrap.servers": made.servers})  # held: a client that is collected fails its futures
+        listed = admin.list_consumer_groups(request_timeout=60).result()
+        assert not listed.errors, listed.errors
         left = {each.group_id for each in listed.valid}
         assert not left & set(known), contender
-        assert sum(each.startswith("stays-") for each in left) == count
+        stayed = sum(each.startswith("stays-") for each in left)
+        assert stayed == count, (contender, stayed)
         return seconds
 
     return rounds("groups", repetitions, turn)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -27,8 +27,29 @@ from reconciler.kafka.connect import Connection, admin
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-Work = Callable[[AdminClient, Argument, Deadline], Result]
-"""A function of a module: it travels by its name, its argument and its result by value. Its client is the child's own."""
+
+class Clients:
+    """A child's own clients, opened when first asked for.
+
+    A broker answers the requests of one connection one after the other: `several` are for those that make it wait.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._opened: list[AdminClient] = []
+
+    @property
+    def first(self) -> AdminClient:
+        return self.several(1)[0]
+
+    def several(self, count: int) -> Sequence[AdminClient]:
+        while len(self._opened) < count:
+            self._opened.append(admin(self._connection))
+        return self._opened[:count]
+
+
+Work = Callable[[Clients, Argument, Deadline], Result]
+"""A function of a module: it travels by its name, its argument and its result by value. Its clients are the child's own."""
 
 _GRACE_S = 2.0
 _LENGTH = struct.Struct(">Q")
@@ -119,12 +140,12 @@ def serve() -> None:
     # A terminal's Ctrl-C reaches every process in front of it; the parent still reads back what was in flight.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, answers = sys.stdin.fileno(), sys.stdout.fileno()
-    client = admin(pickle.loads(_read_frame(requests) or b""))  # noqa: S301 - from the parent
+    clients = Clients(pickle.loads(_read_frame(requests) or b""))  # noqa: S301 - from the parent
     while (request := _read_frame(requests)) is not None:
         work, argument, timeout_s = pickle.loads(request)  # noqa: S301 - from the parent
         over = threading.Event()
         threading.Thread(target=_end_with_parent, args=(requests, over), daemon=True).start()
-        answer = work(client, argument, Deadline.after(timeout_s))
+        answer = work(clients, argument, Deadline.after(timeout_s))
         over.set()
         _write_frame(answers, answer)
 

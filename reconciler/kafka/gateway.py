@@ -5,9 +5,10 @@ in `codes`, how often and in what batches to try in apply/.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from typing import Any, assert_never
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException
@@ -16,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect, now, offset_fetch
 from reconciler.kafka.asking import Deadline
-from reconciler.kafka.child import Children
+from reconciler.kafka.child import Children, Clients
 from reconciler.kafka.codes import Operation, item_answer
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.offset_fetch import Positions
@@ -27,6 +28,9 @@ from reconciler.model.snapshot import Unread
 
 # The broker gives up earlier than the client: REQUEST_TIMED_OUT from a leader says more than a silence.
 _BROKER_SHARE = 0.6
+
+_SIDE_BY_SIDE = 8
+"""Connections to each coordinator over which one call's group removals are spread."""
 
 
 class KafkaGateway:
@@ -41,6 +45,7 @@ class KafkaGateway:
         self._timeout_s = connection.timeout_s if timeout_s is None else timeout_s
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
+        self._deleters: list[AdminClient] = []
         self._readers = Children(connection)
         self._removers = Children(connection)
 
@@ -84,15 +89,14 @@ class KafkaGateway:
         deadline = self._deadline()
 
         def send() -> Mapping[Any, Future[Any]]:
-            futures: Mapping[Any, Future[Any]] = self._client("records").delete_records(
+            futures: Mapping[Any, Future[Any]] = client.delete_records(
                 request, request_timeout=self._timeout_s, operation_timeout=self._timeout_s * _BROKER_SHARE
             )
             return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
 
-        return {
-            partition: item_answer(Operation.DELETE_RECORDS, *told)
-            for partition, told in _codes(before_offsets, send, deadline).items()
-        }
+        with self._lent() as client:
+            told = _codes(before_offsets, send, deadline)
+        return {partition: item_answer(Operation.DELETE_RECORDS, *each) for partition, each in told.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
         request = sorted(set(groups))
@@ -134,6 +138,7 @@ class KafkaGateway:
         """Drop the clients, and with them every leader and coordinator they remember: the library has no other way."""
         with self._lock:
             self._clients.clear()
+            self._deleters.clear()
         self._readers.close()
         self._removers.close()
 
@@ -145,20 +150,40 @@ class KafkaGateway:
         with self._lock:
             client = self._clients.get(purpose)
             if client is None:
-                tuning = {"socket.timeout.ms": max(1_000, min(300_000, int(self._timeout_s * 1000)))}
-                client = self._clients[purpose] = connect.admin(self._connection, tuning)
+                client = self._clients[purpose] = self._opened()
             client.poll(0)
             return client
+
+    @contextmanager
+    def _lent(self) -> Iterator[AdminClient]:
+        """A client for DeleteRecords that nobody else uses meanwhile: a second call would wait behind the first one's answer."""
+        with self._lock:
+            client = self._deleters.pop() if self._deleters else None
+        if client is None:
+            client = self._opened()
+        client.poll(0)
+        try:
+            yield client
+        finally:
+            with self._lock:
+                self._deleters.append(client)
+
+    def _opened(self) -> AdminClient:
+        tuning = {"socket.timeout.ms": max(1_000, min(300_000, int(self._timeout_s * 1000)))}
+        return connect.admin(self._connection, tuning)
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._timeout_s)
 
 
-def _delete_groups(client: AdminClient, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+def _delete_groups(clients: Clients, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+    """The library sends a request for each group, and a coordinator answers it when its followers have the tombstones."""
+
     def send() -> Mapping[Any, Future[Any]]:
-        futures: Mapping[Any, Future[Any]] = client.delete_consumer_groups(
-            list(groups), request_timeout=max(0.1, deadline.left_s)
-        )
+        futures: dict[Any, Future[Any]] = {}
+        for at, client in enumerate(clients.several(min(_SIDE_BY_SIDE, len(groups)))):
+            share = list(groups[at::_SIDE_BY_SIDE])
+            futures |= client.delete_consumer_groups(share, request_timeout=max(0.1, deadline.left_s))
         return futures
 
     return _codes(groups, send, deadline)

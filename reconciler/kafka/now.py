@@ -6,6 +6,7 @@ Unread here, never a number and never absence. Nothing is created and nothing de
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
@@ -20,7 +21,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler.kafka.asking import Deadline, reason_of, settle
-from reconciler.kafka.child import Children
+from reconciler.kafka.child import Children, Clients
 from reconciler.kafka.listing import topic_id_text
 from reconciler.kafka.offset_fetch import NO_ANSWER, Positions, positions, send
 from reconciler.model.fingerprint import fingerprint
@@ -75,23 +76,37 @@ def groups(
 ) -> dict[str, GroupNow]:
     """Each group by listing, description and commits. `listed` False takes both a provably complete listing and its coordinator.
 
-    While a coordinator moves, its groups are in nobody's listing and no error says so: the group's own coordinator is asked, too.
+    While a coordinator moves, its groups are in nobody's listing and no error says so: of a group that nobody lists its own coordinator
+    is asked, too. Of one that is listed, its coordinator has just said type and state, and is only asked for the commits.
     """
     listing = client.list_consumer_groups(request_timeout=_seconds(deadline))
     rights = client.describe_cluster(include_authorized_operations=True, request_timeout=_seconds(deadline))
-    told = children.call(_by_coordinators, tuple(wanted), timeout_s=deadline.left_s) or {}
     settle(client, (listing, rights), deadline)
     listed, incomplete = _listing(listing, rights)
-    return {group: _group(listed.get(group), incomplete, *told.get(group, (NO_ANSWER, NO_ANSWER))) for group in wanted}
+    doubtful = frozenset(group for group in wanted if group not in listed or listed[group].state is GroupState.UNKNOWN)
+    there = tuple(group for group in wanted if group in listed)
+    answer = children.call(_by_coordinators, (tuple(sorted(doubtful)), there), timeout_s=deadline.left_s)
+    states, fingerprints = answer or ({}, {})
+    found = {}
+    for group in wanted:
+        state = states.get(group, NO_ANSWER) if group in doubtful else listed[group].state
+        found[group] = _group(listed.get(group), incomplete, state, fingerprints.get(group, NO_ANSWER))
+    return found
 
 
 def _by_coordinators(
-    client: AdminClient, wanted: Sequence[str], deadline: Deadline
-) -> dict[str, tuple[GroupState | Unread, Positions | Unread]]:
-    described = client.describe_consumer_groups(list(wanted), request_timeout=_seconds(deadline))
-    commits = send(client, dict.fromkeys(wanted), deadline)
+    clients: Clients, wanted: tuple[Sequence[str], Sequence[str]], deadline: Deadline
+) -> tuple[dict[str, GroupState | Unread], dict[str, str | Unread]]:
+    """States of the first, fingerprints of the second."""
+    client = clients.first
+    doubtful, there = wanted
+    described = client.describe_consumer_groups(list(doubtful), request_timeout=_seconds(deadline)) if doubtful else {}
+    commits = send(client, dict.fromkeys(there), deadline)
     settle(client, (*described.values(), *commits.values()), deadline)
-    return {group: (_state(described[group]), positions(commits[group])) for group in wanted}
+    return (
+        {group: _state(future) for group, future in described.items()},
+        {group: _fingerprint(positions(future)) for group, future in commits.items()},
+    )
 
 
 def _of_topic(topic: str, described: Future[Any], chosen: set[int]) -> Iterator[tuple[TopicPartition, PartitionNow]]:
@@ -178,14 +193,29 @@ def _offset(future: Future[Any]) -> int | Unread:
     return offset if offset >= 0 else Unread("the leader did not answer")
 
 
-def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, GroupType | Unread], Unread | None]:
-    """Listed groups with their types, and why the listing may be short (None: it is complete)."""
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What a coordinator says of a group in its listing; UNKNOWN: nothing, or two of them said different things."""
+
+    type: GroupType | Unread
+    state: GroupState
+
+
+def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, _Listed], Unread | None]:
+    """Listed groups, and why the listing may be short (None: it is complete)."""
     if not listing.done():
         return {}, Unread("the groups were not listed in time")
     if (failure := listing.exception()) is not None:
         return {}, Unread(f"the groups could not be listed: {reason_of(failure)}")
     result = listing.result()
-    listed = {each.group_id: _type(getattr(each, "type", None)) for each in result.valid or ()}
+    listed: dict[str, _Listed] = {}
+    for each in result.valid or ():
+        said = _Listed(
+            _type(getattr(each, "type", None)), _STATES.get(getattr(each, "state", None), GroupState.UNKNOWN)
+        )
+        before = listed.get(each.group_id, said)
+        # A group whose coordinator moves may be listed by the old one and by the new one.
+        listed[each.group_id] = said if before == said else _Listed(said.type, GroupState.UNKNOWN)
     if result.errors:
         return listed, Unread(f"the list of groups is not complete: {_reason(result.errors[0])}")
     if not rights.done() or (failure := rights.exception()) is not None:
@@ -207,20 +237,20 @@ def _state(future: Future[Any]) -> GroupState | Unread:
 
 
 def _group(
-    listed: GroupType | Unread | None,
+    listed: _Listed | None,
     incomplete: Unread | None,
     state: GroupState | Unread,
-    positions: Positions | Unread,
+    commits: str | Unread,
 ) -> GroupNow:
     if listed is not None:
-        return GroupNow(listed=True, type=listed, state=state, fingerprint=_fingerprint(positions))
+        return GroupNow(listed=True, type=listed.type, state=state, fingerprint=commits)
     if incomplete is not None:
-        return GroupNow(listed=incomplete, type=incomplete, state=state, fingerprint=_fingerprint(positions))
+        return GroupNow(listed=incomplete, type=incomplete, state=state, fingerprint=_NOT_WANTED)
     if isinstance(state, Unread):
-        return GroupNow(listed=state, type=state, state=state, fingerprint=_fingerprint(positions))
+        return GroupNow(listed=state, type=state, state=state, fingerprint=_NOT_WANTED)
     if state is not GroupState.DEAD:
         doubt = Unread(f"not in the list of groups, yet its coordinator says {state}")
-        return GroupNow(listed=doubt, type=doubt, state=state, fingerprint=_fingerprint(positions))
+        return GroupNow(listed=doubt, type=doubt, state=state, fingerprint=_NOT_WANTED)
     absent = Unread("there is no such group")
     return GroupNow(listed=False, type=absent, state=absent, fingerprint=absent)
 

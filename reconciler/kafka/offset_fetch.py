@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka.asking import Deadline, reason_of, settle
-from reconciler.kafka.child import Children
+from reconciler.kafka.child import Children, Clients
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Unread
 
@@ -81,7 +81,7 @@ def positions(future: Future[Any]) -> Positions | Unread:
     return found
 
 
-def _fetched(client: AdminClient, wanted: Wanted, deadline: Deadline) -> dict[str, Positions | Unread]:
-    futures = send(client, wanted, deadline)
-    settle(client, futures.values(), deadline)
+def _fetched(clients: Clients, wanted: Wanted, deadline: Deadline) -> dict[str, Positions | Unread]:
+    futures = send(clients.first, wanted, deadline)
+    settle(clients.first, futures.values(), deadline)
     return {group: positions(future) for group, future in futures.items()}

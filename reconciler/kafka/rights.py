@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.kafka.asking import Deadline, ask, code_of, reason_of, succeeded_or
-from reconciler.kafka.child import Children
+from reconciler.kafka.child import Children, Clients
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC, slices
 from reconciler.kafka.offset_fetch import NO_ANSWER
@@ -250,17 +250,17 @@ def _groups(connection: Connection, names: Sequence[str]) -> Operations:
     return dict.fromkeys(names, NO_ANSWER)
 
 
-def _by_coordinators(client: AdminClient, names: Sequence[str], deadline: Deadline) -> Operations:
+def _by_coordinators(clients: Clients, names: Sequence[str], deadline: Deadline) -> Operations:
     def call(wanted: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
         for part in slices(wanted, _PER_CALL):
-            answers |= client.describe_consumer_groups(
+            answers |= clients.first.describe_consumer_groups(
                 list(part), include_authorized_operations=True, request_timeout=limit_s
             )
         return answers
 
     enough = succeeded_or(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND)
-    return _existing(ask(client, names, call, enough=enough, timeout_s=deadline.left_s))
+    return _existing(ask(clients.first, names, call, enough=enough, timeout_s=deadline.left_s))
 
 
 def _existing(answers: Mapping[str, Future[Any]]) -> Operations:

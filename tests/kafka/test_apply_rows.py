@@ -1,0 +1,212 @@
+"""Rows of the error table as real brokers answer them, from the applier's side: the world moves between its last look and the request.
+
+The gateway is the real one; what is put in its way only moves the world before a request goes on to the brokers.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ElectionType
+from confluent_kafka import TopicPartition as ClientPartition
+
+from reconciler.apply.journal import FileJournal
+from reconciler.kafka import workload
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.workload_clients import admin_client
+from reconciler.model.action import DeleteRecords, Election
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import ItemAnswer
+from reconciler.sandbox.cluster import Cluster
+from tests.kafka.test_apply import connection, disorder, leaders, log_starts, planned, send
+
+pytestmark = pytest.mark.brokers
+
+
+class Meanwhile:
+    """A gateway to real brokers before whose first write the world moves."""
+
+    def __init__(self, real: KafkaGateway, move: Callable[[], None]) -> None:
+        self._real = real
+        self._moves = [move]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+        self._move()
+        return self._real.delete_records(before_offsets)
+
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+        self._move()
+        return self._real.delete_groups(groups)
+
+    def elect_leaders(
+        self, election: Election, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemAnswer]:
+        self._move()
+        return self._real.elect_leaders(election, partitions)
+
+    def _move(self) -> None:
+        if self._moves:
+            self._moves.pop()()
+
+
+@pytest.fixture
+def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
+    made = KafkaGateway(connection(cluster))
+    yield made
+    made.close()
+
+
+RECORDS, GROUP, LEADER = 0, 1, 2
+
+
+def ended(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]) -> Outcome:
+    (outcome,) = send([actions[which]], Meanwhile(gateway, move), FileJournal(folder / "journal.jsonl"))  # type: ignore[arg-type]
+    return outcome
+
+
+def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """The topic is made again with fewer records, and the request names it by name: the broker refuses, the successor keeps all."""
+    topic, group, _ = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    servers = cluster.bootstrap_servers
+
+    def again() -> None:
+        workload.delete_topics(servers, [topic])
+        workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
+        workload.produce(servers, topic, {0: [workload.Record(b"x")] * 3})
+
+    outcome = ended(gateway, RECORDS, actions, tmp_path, again)
+    assert (outcome.status, outcome.code, outcome.removed_max) == (Status.STALE, "OFFSET_OUT_OF_RANGE", 0)
+    assert log_starts(cluster, topic)[0] == 0
+
+
+def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """Deleted between look and request: the client or the broker knows no such partition, for both operations on it."""
+    for which in (RECORDS, LEADER):
+        topic, group, _ = disorder(cluster)
+        actions = planned(gateway, topic, group, 6)
+        gone = [topic]
+        outcome = ended(
+            gateway, which, actions, tmp_path, lambda gone=gone: workload.delete_topics(cluster.bootstrap_servers, gone)
+        )
+        assert outcome.status is Status.STALE, outcome
+        assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
+        assert outcome.removed_max == 0
+
+
+def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """A topic that is only compacted: refused at once, and its neighbour in the same call is served."""
+    topic, group, _ = disorder(cluster)
+    compacted = f"compacted-{uuid.uuid4().hex[:12]}"
+    servers = cluster.bootstrap_servers
+    leader = workload.partition_states(servers, topic)[0].leader
+    replicas = (leader, *(number for number in (1, 2, 3) if number != leader))
+    workload.create_topics(
+        servers, [workload.Topic(compacted, configs={"cleanup.policy": "compact"}, assignment=(replicas,))]
+    )
+    workload.produce(servers, compacted, {0: [workload.Record(b"x", b"key")] * 10})
+    well = planned(gateway, topic, group, 6)[RECORDS]
+    assert isinstance(well, DeleteRecords)
+    ill = elsewhere(gateway, well, TopicPartition(compacted, 0))
+    first, second = send([ill, well], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    outcomes = {outcome.action: outcome for outcome in (first, second)}
+    assert (outcomes[ill].status, outcomes[ill].code, outcomes[ill].sends) == (Status.FAILED, "POLICY_VIOLATION", 1)
+    assert outcomes[well].status is Status.APPLIED
+    assert log_starts(cluster, compacted)[0] == 0
+
+
+def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """An internal topic loses nothing, even where a forged plan names it and no recheck stands before the applier."""
+    topic, group, _ = disorder(cluster)
+    well = planned(gateway, topic, group, 6)[RECORDS]
+    assert isinstance(well, DeleteRecords)
+    log = "__consumer_offsets"
+    servers = cluster.bootstrap_servers
+    numbers = workload.partition_states(servers, log)
+    written = next(number for number in numbers if workload.watermarks(servers, log, number)[1] > 0)
+    forged = replace(elsewhere(gateway, well, TopicPartition(log, written)), before_offset=1)
+    (outcome,) = send([forged], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC", 1)
+    assert workload.watermarks(servers, log, written)[0] == 0
+
+
+def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
+    now: Any = gateway.partitions_now([at], offsets=True)[at]
+    seen = replace(
+        action.seen, topic_id=now.topic_id, log_start=now.log_start, leader=now.leader, replicas=now.replicas
+    )
+    return replace(action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=seen)
+
+
+def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """A member joins between look and request: the broker refuses, the group keeps its commits."""
+    topic, group, bystander = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    members = []
+
+    def join() -> None:
+        member = workload.member(cluster.bootstrap_servers, group, [topic])
+        member.__enter__()
+        members.append(member)
+
+    try:
+        outcome = ended(gateway, GROUP, actions, tmp_path, join)
+    finally:
+        for member in members:
+            member.__exit__(None, None, None)
+    assert (outcome.status, outcome.code) == (Status.STALE, "NON_EMPTY_GROUP")
+    assert workload.committed(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
+    assert bystander != group
+
+
+def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """Somebody else removes it between look and request: satisfied, not applied."""
+    topic, group, _ = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    admin = admin_client(cluster.bootstrap_servers)
+
+    def removed() -> None:
+        admin.delete_consumer_groups([group])[group].result(timeout=30)
+
+    outcome = ended(gateway, GROUP, actions, tmp_path, removed)
+    assert (outcome.status, outcome.code) == (Status.SATISFIED, "GROUP_ID_NOT_FOUND")
+
+
+def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """Somebody else elects between look and request: satisfied, not applied."""
+    topic, group, _ = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    admin = admin_client(cluster.bootstrap_servers)
+
+    def elected() -> None:
+        admin.elect_leaders(ElectionType.PREFERRED, [ClientPartition(topic, 1)]).result(timeout=30)
+
+    outcome = ended(gateway, LEADER, actions, tmp_path, elected)
+    assert (outcome.status, outcome.code) == (Status.SATISFIED, "ELECTION_NOT_NEEDED")
+
+
+def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
+    """The preferred replica's broker ends between look and request: waiting, which is no failure; once it is back, the same action
+    is applied."""
+    topic, group, _ = disorder(cluster)
+    actions = planned(gateway, topic, group, 6)
+    preferred = leaders(cluster, topic)[1][1]
+    try:
+        outcome = ended(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
+    finally:
+        cluster.restart(preferred)
+    assert (outcome.status, outcome.code) == (Status.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
+    workload.wait_until(
+        lambda: set(workload.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
+    )
+    gateway.refresh()
+    (again,) = send([actions[LEADER]], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    assert again.status in (Status.APPLIED, Status.SATISFIED)
+    assert leaders(cluster, topic)[1] == (preferred, preferred)
