@@ -14,12 +14,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench import results
 from bench.processes import Peaks, Ran, ours, run
-from bench.world import COMMITS_PER_GROUP, LOG, World, log_records, world
+from bench.world import COMMITS_PER_GROUP, LOG, PARTITIONS_PER_TOPIC, World, log_records, world
 from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.sandbox.tools import tool_command
 from tests.spark.servers import connect_server
@@ -313,8 +313,8 @@ def section(bench: Bench) -> list[str]:
     return [
         results.machine(DEFAULT_VERSION),
         "",
-        "Three brokers, one replica of each partition; every partition holds a record of ten days ago and one of now; every fourth group is one record",
-        "behind on each of its partitions. Ours and the opponent take turns on the same cluster. Median (lowest–highest, runs).",
+        "Three brokers, one replica of each partition; every partition holds a record of ten days ago and one of now; the groups commit on the first",
+        f"{bench.world.homes * PARTITIONS_PER_TOPIC:,} partitions, and a quarter of them is one record behind there. Ours and the opponent take turns on the same cluster. Median (lowest–highest, runs).",
         "",
         *results.table(HEAD, bench.rows),
     ]
@@ -324,9 +324,13 @@ def main() -> None:
     given = argparse.ArgumentParser(description="The scan against its opponents.")
     given.add_argument("--quick", action="store_true", help="a tenth of the size")
     given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
+    given.add_argument("--repeat", type=int, help="runs of ours, and of the plain calls")
+    given.add_argument("--tools", type=int, help="runs of Kafka's tools")
     given.add_argument("--heap-mib", type=int, default=1_024, help="of each broker")
     chosen = given.parse_args()
-    measure(QUICK if chosen.quick else Sizes(), heap_mib=chosen.heap_mib, dry=chosen.dry)
+    sizes = QUICK if chosen.quick else Sizes()
+    sizes = replace(sizes, repeat=chosen.repeat or sizes.repeat, tools=chosen.tools or sizes.tools)
+    measure(sizes, heap_mib=chosen.heap_mib, dry=chosen.dry)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ class World:
     say: Say
     topics: int = 0
     groups: int = 0
+    homes: int = 0
+    """Topics that the groups commit on; they stay there when more topics come."""
 
     @property
     def servers(self) -> str:
@@ -68,6 +70,7 @@ class World:
 
     def grow_groups(self, groups: int) -> None:
         """Until so many groups have committed on every partition of one topic each."""
+        self.homes = self.homes or self.topics
         self._commit(range(self.groups, groups), 1)
         self.groups = groups
 
@@ -108,9 +111,9 @@ class World:
             settle(0)
 
     def _ask(self, admin: AdminClient, number: int) -> "Future[Any]":
-        name = topic(number % self.topics)
-        # Every fourth group is one record behind on all of its partitions: a reader that a plan has to name.
-        offset = RECORDS_PER_PARTITION - (1 if number % 4 == 0 else 0)
+        name = topic(number % self.homes)
+        # A quarter of each topic's groups is one record behind on all of its partitions: readers that a plan has to name.
+        offset = RECORDS_PER_PARTITION - (1 if number // self.homes % 4 == 0 else 0)
         commits = [TopicPartition(name, partition, offset) for partition in range(COMMITS_PER_GROUP)]
         request = [ConsumerGroupTopicPartitions(group(number), commits)]
         (future,) = admin.alter_consumer_group_offsets(request, request_timeout=30).values()
