@@ -1,14 +1,16 @@
 """`drift` as a schedule runs it, beside `converge`, on a cluster that never rests: quiet for as long as converge keeps up, and no longer."""
 
 import json
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler import pipeline
@@ -21,13 +23,12 @@ from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, read
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.scan.session import Engine
-from tests.e2e.test_converge import producing
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 RUNS = 20
-DRIFT_AFTER_S = 20
-DEADLINE_S = 240.0
+DRIFT_AFTER_S = 45
+DEADLINE_S = 420.0
 POLICIES = ("newest", "short", "stream")
 
 
@@ -95,11 +96,37 @@ spec:
 {policies}"""
     )
     monkeypatch.chdir(tmp_path)
-    with ExitStack() as stack:
-        for topic in topics.values():
-            stack.enter_context(producing(cluster.bootstrap_servers, topic))
-        stack.enter_context(workload.member(cluster.bootstrap_servers, group, [topics["stream"]]))
+    with (
+        producing(cluster.bootstrap_servers, tuple(topics.values())),
+        workload.member(cluster.bootstrap_servers, group, [topics["stream"]]),
+    ):
         yield
+
+
+@contextmanager
+def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
+    """A few records to each of two partitions of each topic, three times a second, from before the block to its end."""
+    leave = threading.Event()
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+
+    def round_of(records: int) -> None:
+        for topic in topics:
+            for number in range(2 * records):
+                producer.produce(topic, b"x", partition=number % 2)
+        assert producer.flush(30) == 0
+
+    def run() -> None:
+        while not leave.wait(0.3):
+            round_of(5)
+
+    round_of(500)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join(60)
 
 
 def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
@@ -126,10 +153,13 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     while runs < RUNS or time.monotonic() - began < DRIFT_AFTER_S + 5:
         assert time.monotonic() - began < DEADLINE_S, f"{runs} runs after {DEADLINE_S:.0f} s"
         purged += len(converge().outcomes)
-        assert schedule.drift() == (0, ""), schedule.markdown()
-        runs += 1
+        code, said = schedule.drift()
+        # Two rounds, since the later one may have waited for `every`. A machine that needs longer for them does not keep up, and then drift is right.
+        if schedule.report().observed_at_ms - seen[-2].observed_at_ms < DRIFT_AFTER_S * 1000:
+            assert (code, said) == (0, ""), schedule.markdown()
+            runs += 1
+            quiet = schedule.metrics()
     assert purged >= RUNS, "floors that do not move prove nothing"
-    quiet = schedule.metrics()
     assert quiet["reconciler_in_sync", ""] == 1
     assert {name: quiet["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 0)
     assert ("reconciler_drift_since_timestamp_seconds", "") not in quiet
@@ -146,7 +176,7 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
         for subject in report.subjects:
             first_ms.setdefault(subject.address, report.observed_at_ms)
             # What a reader commits lags behind what it has read, so a floor of unreadBy may be due a little earlier.
-            early_ms = 5_000 if subject.address.policy == "stream" else 0
+            early_ms = 10_000 if subject.address.policy == "stream" else 0
             assert report.observed_at_ms - stopped_ms > DRIFT_AFTER_S * 1000 - early_ms
     before, markdown = schedule.report(), schedule.markdown()
     code, said = schedule.drift()
@@ -162,4 +192,6 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     assert loud["reconciler_drift_since_timestamp_seconds", ""] == pytest.approx(min(first_ms.values()) / 1000)
 
     converge()
-    assert schedule.drift() == (0, ""), schedule.markdown()
+    workload.wait_until(
+        lambda: not converge().refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
+    )
