@@ -1,6 +1,6 @@
 """One measurement in a process of its own: a session's start, scans in a warm session, or the plain calls. Prints one JSON object.
 
-    python -m bench.scanning session ENGINE
+    python -m bench.scanning session ENGINE [bare]    bare: without the archive of classes
     python -m bench.scanning scans ENGINE SERVERS REPEAT NEEDS…     NEEDS: empty, partitions, log, or a folder of manifests
     python -m bench.scanning plain SERVERS REPEAT
     python -m bench.scanning log SERVERS REPEAT
@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bench import plain
@@ -27,7 +28,7 @@ from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
 from reconciler.scan.scan import Engine, close, scan
-from reconciler.scan.session import Start
+from reconciler.scan.session import _LOCAL_JVM, Start
 
 TIMEOUT_S = 60.0
 
@@ -128,7 +129,8 @@ def _same(batches: Iterator[object]) -> Iterator[object]:
 def main(kind: str, *words: str) -> None:
     match kind:
         case "session":
-            found: object = session(engine_of(words[0]))
+            conf = {"spark.driver.extraJavaOptions": f"{_LOCAL_JVM} -Dbare=true"} if words[1:] else {}
+            found: object = session(replace(engine_of(words[0]), conf=conf))
         case "scans":
             found = scans(engine_of(words[0]), words[1], int(words[2]), list(words[3:]))
         case "plain":
