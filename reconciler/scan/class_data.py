@@ -10,7 +10,6 @@ import hashlib
 import logging
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import platformdirs
 _LOG = logging.getLogger(__name__)
 
 _TRIES = 3
-_KEPT_S = 60 * 86_400.0
+_MOST_KEPT = 2
 WRITING_LIMIT_S = 60.0
 
 
@@ -39,6 +38,7 @@ class ClassData:
         try:
             shutil.copyfile(self.written, arriving)
             arriving.replace(self.kept)
+            _forget_all_but(_MOST_KEPT, self.kept.parent)
         except OSError as failure:
             with contextlib.suppress(OSError):
                 arriving.unlink()
@@ -56,7 +56,6 @@ def choose(java: Path, jars: Path, folder: Path, *, cache: Path | None = None) -
             os.utime(kept)
             return ClassData(f"-Xshare:auto -XX:SharedArchiveFile={_quoted(kept)}")
         root.mkdir(parents=True, exist_ok=True)
-        _forget_unused(root)
         mark = kept.with_suffix(".runs")
         runs = len(mark.read_bytes()) if mark.is_file() else 0
         if runs <= _TRIES:
@@ -82,9 +81,8 @@ def _quoted(path: Path) -> str:
     return f'"{path}"' if " " in str(path) else str(path)
 
 
-def _forget_unused(root: Path) -> None:
-    """Archives that nothing has used for two months: of a Java or a Spark that is no more."""
-    limit = time.time() - _KEPT_S
-    for archive in root.glob("*.jsa"):
-        if archive.stat().st_mtime < limit:
-            archive.unlink(missing_ok=True)
+def _forget_all_but(count: int, root: Path) -> None:
+    """The archives used last stay; the others are of a Java or a Spark that is no more."""
+    by_use = sorted(root.glob("*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True)
+    for archive in by_use[count:]:
+        archive.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """The archive of Spark's classes: who makes it, who uses it, and that it never stands in the way."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -63,19 +62,21 @@ def test_another_java_or_other_jars_have_another_archive(java: Path, jars: Path,
     assert choose(java, jars, tmp_path, cache=cache).kept != before
 
 
-def test_an_archive_that_nothing_used_for_months_goes(java: Path, jars: Path, tmp_path: Path) -> None:
-    """One hundred and sixty megabytes are not left for a Java that is no more; one in use stays."""
+def test_only_the_archives_used_last_are_kept(java: Path, jars: Path, tmp_path: Path) -> None:
+    """One hundred and sixty megabytes are not left for each Java and each environment that ever was."""
     cache = tmp_path / "cache"
     cache.mkdir()
-    old, fresh, other = cache / "old.jsa", cache / "fresh.jsa", cache / "old.txt"
-    for path in (old, fresh, other):
-        path.touch()
-    for path in (old, other):
-        os.utime(path, (0, time.time() - 90 * 86_400))
+    used_at = {"first.jsa": 3, "second.jsa": 1, "third.jsa": 2, "other.txt": 1}
+    for name, at in used_at.items():
+        (cache / name).touch()
+        os.utime(cache / name, (at, at))
     choose(java, jars, tmp_path, cache=cache)
-    assert not old.exists()
-    assert fresh.exists()
-    assert other.exists()
+    chosen = choose(java, jars, tmp_path, cache=cache)
+    (tmp_path / "classes.jsa").write_bytes(b"classes")
+    chosen.keep()
+    assert chosen.kept is not None
+    left = {path.name for path in cache.iterdir() if path.suffix != ".runs"}
+    assert left == {chosen.kept.name, "first.jsa", "other.txt"}
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_the_archive(java: Path, jars: Path, tmp_path: Path) -> None:
