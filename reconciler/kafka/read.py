@@ -28,7 +28,7 @@ NO_RECORD = -1
 """Answer to a question by timestamp: every record is older. To DeleteRecords the same number means "everything"."""
 
 _PARTITIONS_PER_CALL = 1_000
-_GROUPS_IN_FLIGHT = 400
+_GROUPS_IN_FLIGHT = 500
 _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -92,8 +92,10 @@ def read_group_commits(
     fine in a task, which is tried again in isolation, never in the driver.
     """
     remaining = iter(groups)
+    client = None if isolated else admin(connection, patience(connection))
     while part := list(islice(remaining, _GROUPS_IN_FLIGHT)):
-        yield _commit_rows(_in_child(connection, part) if isolated else _in_process(connection, part), topics)
+        found = _in_child(connection, part) if client is None else _in_process(client, connection, part)
+        yield _commit_rows(found, topics)
 
 
 _FINAL_NAMES = ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND")
@@ -203,9 +205,7 @@ _Commits = list[tuple[str, int, int]] | str
 """(topic, partition, committed) of one group, or why its commits are not known."""
 
 
-def _in_process(connection: Connection, groups: Sequence[str]) -> dict[str, _Commits]:
-    client = admin(connection, patience(connection))
-
+def _in_process(client: AdminClient, connection: Connection, groups: Sequence[str]) -> dict[str, _Commits]:
     def call(wanted: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
         for group in wanted:
