@@ -1,0 +1,159 @@
+"""The commit log as our decoder reads it, against Kafka's own tool: every way in which a group can commit, on real brokers."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from reconciler.kafka import workload
+from reconciler.kafka.commit_log import read_commit_log
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.listing import COMMIT_LOG_TOPIC
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.tools import run_tool
+
+pytestmark = pytest.mark.brokers
+
+PARTITIONS, RECORDS = 2, 10
+
+
+@contextmanager
+def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> Iterator[None]:
+    """A member of the new protocol that has committed these offsets and stays."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
+    )
+    with closing(consumer):
+        assigned: list[object] = []
+        consumer.subscribe([topic], on_assign=lambda *given: assigned.append(given))
+
+        def joined() -> bool:
+            consumer.poll(0.1)
+            return len(consumer.assignment()) == PARTITIONS
+
+        workload.wait_until(joined, 60, f"an assignment for {group}")
+        consumer.commit(
+            offsets=[TopicPartition(topic, number, offset) for number, offset in offsets.items()], asynchronous=False
+        )
+        yield
+
+
+@contextmanager
+def commit_in_transaction(
+    servers: str, group: str, topic: str, offsets: Mapping[int, int], *, abort: bool
+) -> Iterator[None]:
+    """The commit of a read-process-write loop: written before the block, in force or taken back after it."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{group}-tx"})
+    producer.init_transactions(60)
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    with closing(consumer):
+        producer.begin_transaction()
+        commits = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        producer.send_offsets_to_transaction(commits, consumer.consumer_group_metadata(), 60)
+        try:
+            yield
+        finally:
+            if abort:
+                producer.abort_transaction(60)
+            else:
+                producer.commit_transaction(60)
+
+
+def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
+    """CURRENT-OFFSET by group and partition, of `kafka-consumer-groups --describe --offsets`."""
+    chosen = [word for group in groups for word in ("--group", group)]
+    answer = run_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *chosen)
+    found: dict[tuple[str, int], int] = {}
+    names: list[str] = []
+    for line in answer.stdout.splitlines():
+        words = line.split()
+        if words[:2] == ["GROUP", "TOPIC"]:
+            names = words
+        elif names and words and words[0] in groups:
+            row = dict(zip(names, words, strict=False))
+            found[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
+    return found
+
+
+def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Connection, unique: str) -> None:
+    """Classic and new-protocol members, standalone and transactional commits, with metadata and without: the same positions, each with
+    the topic's id, each a sign of life from after the test began."""
+    servers = cluster.bootstrap_servers
+    began_ms = time.time_ns() // 1_000_000
+    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    workload.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
+    names = ("classic", "new", "standalone", "noted", "transactional")
+    groups = [f"{unique}-{name}" for name in names]
+    classic, new, standalone, noted, transactional = groups
+    workload.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
+    workload.commit(servers, noted, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
+    with commit_in_transaction(servers, transactional, unique, {0: 7, 1: 8}, abort=False):
+        pass
+    with (
+        workload.member(servers, classic, [unique]),
+        new_protocol_commits(servers, new, unique, {0: 1, 1: 2}),
+    ):
+        everything = [(unique, number) for number in range(PARTITIONS)]
+        workload.wait_until(
+            lambda: set(workload.committed(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
+        )
+        expected = told_by_kafka(cluster, groups)
+    assert {group for group, _ in expected} == set(groups)
+    assert len(expected) == len(groups) * PARTITIONS
+    numbers = sorted(workload.partition_states(servers, COMMIT_LOG_TOPIC))
+    (batch,) = read_commit_log(connection, numbers)
+    rows = batch.to_pylist()
+    assert {(row["group"], row["partition"]): row["committed"] for row in rows if row["topic"] == unique} == expected
+    # Brokers write no topic id with a transactional commit.
+    ids = {row["topic_id"] for row in rows if row["topic"] == unique and row["group"] != transactional}
+    assert len(ids) == 1
+    assert None not in ids
+    lives = {row["group"]: row for row in rows if row["group"] in groups and row["topic"] is None}
+    assert {group: lives[group]["seems"] for group in groups} == {
+        group: "consumer" if group == new else "classic" for group in groups
+    }
+    assert all(lives[group]["last_activity_ms"] >= began_ms - 1 and lives[group]["live"] for group in groups)
+    assert [row["error"] for row in rows if row["group"] is None] == [None] * len(numbers)
+
+
+def lives(connection: Connection, servers: str) -> dict[str, int]:
+    """Newest activity by group, of a log that was read to its end."""
+    (batch,) = read_commit_log(connection, sorted(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+    rows = batch.to_pylist()
+    assert all(row["error"] is None for row in rows)
+    return {row["group"]: row["last_activity_ms"] for row in rows if row["group"] and row["topic"] is None}
+
+
+def test_a_commit_that_was_taken_back_is_a_sign_of_life(cluster: Cluster, connection: Connection, unique: str) -> None:
+    """A transaction that was aborted moves no position, and Kafka shows none; somebody was at work all the same."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    group = f"{unique}-aborted"
+    began_ms = time.time_ns() // 1_000_000
+    with commit_in_transaction(servers, group, unique, {0: 1}, abort=True):
+        pass
+    assert told_by_kafka(cluster, [group]) == {}
+    assert lives(connection, servers)[group] >= began_ms - 1
+
+
+def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connection, unique: str) -> None:
+    """Commits behind one that waits for its transaction are read: the log was once read up to the stable end and called read, and
+    groups at work looked idle."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    count = len(workload.partition_states(servers, COMMIT_LOG_TOPIC))
+    waiting = f"{unique}-waiting"
+    place = log_partition(waiting, count)
+    behind = next(
+        name for name in (f"{unique}-{number}" for number in range(1_000)) if log_partition(name, count) == place
+    )
+    began_ms = time.time_ns() // 1_000_000
+    with commit_in_transaction(servers, waiting, unique, {0: 1}, abort=False):
+        workload.commit(servers, behind, {(unique, 0): 2})
+        found = lives(connection, servers)
+    assert found[behind] >= began_ms - 1
+    assert found[waiting] >= began_ms - 1

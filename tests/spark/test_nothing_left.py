@@ -1,0 +1,159 @@
+"""What a scan leaves behind when it does not end well: one line that says why, and no process and no file."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.ports import free_addresses
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+MARK = "RECONCILER_TEST_MARK"
+LIMIT_S = 180
+MANIFESTS = """apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: left}
+spec:
+  clusterId: %(cluster_id)s
+  bootstrapServers: ["%(servers)s"]
+---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {name: floor}
+spec:
+  topics: [%(topic)s]
+  keep: {newerThan: 7d}
+"""
+
+
+class Process:
+    """`reconciler plan` in a folder of its own, told apart from all others by a mark that its children inherit."""
+
+    def __init__(self, folder: Path, mark: str, *words: str, path: str | None = None) -> None:
+        self.mark = mark
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        environment = os.environ | {MARK: mark, "TMPDIR": str(self.temporary)}
+        if path is not None:
+            environment |= {"PATH": path}
+            environment.pop("JAVA_HOME", None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reconciler", "plan", str(folder / "manifests.yaml"), *words],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for(self, said: str) -> None:
+        """Until a line of progress says so."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if said in line:
+                return
+        raise AssertionError(f"the plan ended without saying {said!r}")
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and its last words on stderr, once it has ended."""
+        _, stderr = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, stderr
+
+    def left(self) -> dict[int, str]:
+        """Processes that carry the mark, the JVM and its Python workers among them."""
+        found = {}
+        for folder in Path("/proc").iterdir():
+            try:
+                marked = folder.name.isdigit() and f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes()
+                if marked:
+                    found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+        return found
+
+    def expect_nothing_left(self, *, but: str = "") -> None:
+        """No process, at the latest a moment after the command; no file of ours but what an error message points to."""
+        workload.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
+        kept = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
+        assert [name for name in kept if not but or name not in but] == []
+
+
+def manifests(folder: Path, cluster: Cluster, topic: str, servers: str | None = None) -> None:
+    given = {"cluster_id": cluster.cluster_id, "servers": servers or cluster.bootstrap_servers.split(",")[0]}
+    (folder / "manifests.yaml").write_text(MANIFESTS % {**given, "topic": topic}, encoding="utf-8")
+
+
+@pytest.fixture
+def small(cluster: Cluster, unique: str, tmp_path: Path) -> Mapping[str, str]:
+    workload.create_topics(cluster.bootstrap_servers, [Topic(unique)])
+    workload.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
+    manifests(tmp_path, cluster, unique)
+    return {}
+
+
+@pytest.mark.parametrize("moment", ["connecting", "waiting for Spark", "reading"])
+@pytest.mark.usefixtures("small")
+def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> None:
+    """While the session starts, while it is waited for, while it reads: 130, and neither a JVM nor a worker lives on."""
+    started = Process(tmp_path, unique)
+    started.wait_for(moment)
+    # As a terminal does: to everything in front of it, the JVM being in a session of its own.
+    os.killpg(started.process.pid, signal.SIGINT)
+    code, said = started.end()
+    assert code == 130, said
+    assert "Traceback" not in said
+    started.expect_nothing_left()
+
+
+@pytest.mark.usefixtures("small")
+def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
+    """Without Java the plan says what to install, on one line, and leaves nothing."""
+    (tmp_path / "bin").mkdir()
+    started = Process(tmp_path, unique, path=str(tmp_path / "bin"))
+    code, said = started.end()
+    assert code == 1
+    (line,) = [line for line in said.splitlines() if "Java" in line]
+    assert "Java 17 or later is needed" in line
+    assert "openjdk-17" in line
+    assert "Traceback" not in said
+    started.expect_nothing_left()
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ("spark.driver.extraJavaOptions=-agentpath:/nowhere", "Spark's JVM did not start; its log is "),
+        ("spark.driver.bindAddress=203.0.113.1", "did not start a session"),
+    ],
+    ids=["a JVM that dies", "a session that cannot be"],
+)
+@pytest.mark.usefixtures("small")
+def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, told: str) -> None:
+    """A JVM that does not come up and one that comes up for nothing are both gone; what is left is the log that the error names."""
+    started = Process(tmp_path, unique, "--spark-conf", conf)
+    code, said = started.end()
+    assert code == 1
+    assert told in said
+    assert "Traceback" not in said
+    started.expect_nothing_left(but=said)
+
+
+def test_a_cluster_that_is_away_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """The session was begun before anybody knew that no broker answers: it is given up with the plan."""
+    (address,) = free_addresses(1)
+    manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
+    started = Process(tmp_path, unique, "--timeout", "2")
+    code, said = started.end()
+    assert code == 1
+    assert f"127.0.0.1:{address.port}" in said
+    started.expect_nothing_left()

@@ -1,0 +1,63 @@
+"""Each source is read once per scan, counted where it happens: the tasks that Spark ran."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.sandbox.cluster import Cluster
+from tests.spark.conftest import Scan
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+
+def jobs() -> dict[int, Any]:
+    """Spark's own record of the jobs it ran in this session, by id."""
+    assert SparkContext._active_spark_context is not None
+    found = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
+    return {found.apply(index).jobId(): found.apply(index) for index in range(found.size())}
+
+
+def stages(job: Any) -> Iterator[tuple[int, int]]:
+    """(tasks, failed tasks) of each stage of a job."""
+    assert SparkContext._active_spark_context is not None
+    store = SparkContext._active_spark_context._jsc.sc().statusStore()
+    ids = job.stageIds()
+    for index in range(ids.size()):
+        stage = store.lastStageAttempt(ids.apply(index))
+        yield stage.numCompleteTasks(), stage.numFailedTasks()
+
+
+def test_scan_reads_each_source_once(cluster: Cluster, scanned: Scan, unique: str) -> None:
+    """Offsets, commits and the commit log, with readers, named groups, evidence and counts of records: one job of two stages, one task
+    per chunk and one for the shuffle. Joining two sources once read one of them twice, in silence."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique, partitions=2)])
+    workload.produce(servers, unique, {number: [Record(b"x")] * 3 for number in (0, 1)})
+    for name in ("a", "b"):
+        workload.commit(servers, f"{unique}-{name}", {(unique, 0): 1, (unique, 1): 2})
+    needs = Needs(
+        topics=(
+            TopicNeed(
+                topics=(Selector(unique),),
+                offsets=True,
+                instants_ms=(0,),
+                readers=True,
+                named_groups=frozenset({f"{unique}-a"}),
+            ),
+        ),
+        groups=(GroupNeed(groups=(Selector(f"{unique}-*"),), activity=True),),
+        topic_records=True,
+    )
+    scanned(needs)
+    before = jobs().keys()
+    snapshot = scanned(needs)
+    (job,) = [job for number, job in jobs().items() if number not in before]
+    assert snapshot.topics[unique].records == 6
+    # Few partitions, groups and log records: each source is one chunk.
+    assert sorted(stages(job)) == [(1, 0), (3, 0)]
