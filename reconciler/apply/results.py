@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from reconciler.model.entry import operation_of, request_of
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.quoting import harmless_json
 
 FORMAT_VERSION = "1.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:1"
@@ -159,10 +160,10 @@ def _lines(outcomes: Iterable[Outcome], header: Header) -> Iterable[str]:
     }
     yield "{\n"
     for key, value in head.items():
-        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
+        yield harmless_json(f"  {json.dumps(key)}: {json.dumps(value)},\n")
     yield '  "outcomes": ['
     for at, outcome in enumerate(ended):
-        yield ("," if at else "") + "\n    " + json.dumps(_line(outcome))
+        yield ("," if at else "") + "\n    " + harmless_json(json.dumps(_line(outcome)))
     yield "\n  ]\n}\n" if ended else "]\n}\n"
 
 

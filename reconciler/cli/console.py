@@ -15,7 +15,7 @@ from rich.text import Text
 
 from reconciler.cli.settings import Color, Format, LogFormat, Settings
 from reconciler.errors import ReconcilerError
-from reconciler.model.quoting import harmless
+from reconciler.model.quoting import harmless, harmless_json
 
 
 def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
@@ -131,7 +131,7 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        return json.dumps(fields, ensure_ascii=True)
+        return harmless_json(json.dumps(fields, ensure_ascii=True))
 
 
 def start_logging(settings: Settings) -> None:

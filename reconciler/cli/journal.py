@@ -10,6 +10,7 @@ from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
+from reconciler.model.quoting import harmless_json
 from reconciler.plan import render
 
 
@@ -30,7 +31,7 @@ def journal(
             case Format.TEXT:
                 return console.styled(render.journal_text(entries, width=common.terminal_width()), colour=colour)
             case Format.JSON:
-                return "".join(json.dumps(entry.as_json(), ensure_ascii=True) + "\n" for entry in entries)
+                return "".join(harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries)
             case Format.MD | Format.GITHUB | Format.SARIF:
                 raise UsageError(f"-o {chosen}: the journal comes as text or json")
 

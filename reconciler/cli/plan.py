@@ -110,7 +110,7 @@ def plan_diff(
     new: Annotated[Path, typer.Argument(help="A saved plan.")],
 ) -> int:
     """Show what changed between two saved plans. Typed as `reconciler plan diff OLD NEW`."""
-    comparison = compare(document.saved(old), document.saved(new))
+    comparison = compare(document.saved(old, proven=False), document.saved(new, proven=False))
 
     def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from reconciler.load.codes import CODES
 from reconciler.model.names import Place
+from reconciler.model.quoting import harmless_json
 
 __all__ = [
     "CODES",
@@ -109,7 +110,7 @@ def text(diagnostic: Diagnostic) -> str:
 def as_json(diagnostics: Sequence[Diagnostic]) -> str:
     """One JSON object: `format_version` and `diagnostics`, each with all that the type holds."""
     document = {"format_version": "1.0", "kind": "Diagnostics", "diagnostics": [_object(d) for d in diagnostics]}
-    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+    return harmless_json(json.dumps(document, indent=2, ensure_ascii=True)) + "\n"
 
 
 def github(diagnostic: Diagnostic) -> str:
@@ -148,7 +149,7 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
         "results": results,
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=True) + "\n"
+    return harmless_json(json.dumps(log, indent=2, ensure_ascii=True)) + "\n"
 
 
 def _texts(diagnostics: Sequence[Diagnostic]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.quoting import harmless_json
 
 FORMAT = 1
 
@@ -154,7 +155,7 @@ def request_of(action: Action) -> tuple[tuple[str, str | int], ...]:
 
 def dump(entry: Entry) -> str:
     """One line of ASCII JSON without its newline."""
-    return json.dumps(entry.as_json(), ensure_ascii=True, separators=(",", ":"))
+    return harmless_json(json.dumps(entry.as_json(), ensure_ascii=True, separators=(",", ":")))
 
 
 def parse(line: str | bytes) -> Entry:

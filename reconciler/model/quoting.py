@@ -17,6 +17,7 @@ NAME_MAX = 100
 _HEAD = 40
 _AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
 _PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
+_COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me", "Mc"})
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
@@ -52,6 +53,11 @@ def harmless(sentence: str) -> str:
     if not _AT_ONCE.search(sentence):
         return sentence
     return _PAIRED.sub(lambda found: spelled(found[0]), "".join(map(_character, sentence)))
+
+
+def harmless_json(text: str) -> str:
+    """The same JSON, which its encoder made pure ASCII, with nothing in its strings that a CI runner reads as a command."""
+    return _COMMAND.sub(lambda found: spelled(found[0]), text)
 
 
 def escaped(name: str) -> str:

@@ -139,7 +139,11 @@ class Entry:
         """What changed inside the action, one line per value: `seen.topic_id: a → b`. Worked out on demand."""
         if self.old is None or self.new is None:
             return ()
-        if isinstance(self.old, DeleteRecords) and isinstance(self.new, DeleteRecords) and self.change is not Change.CHANGED:
+        if (
+            isinstance(self.old, DeleteRecords)
+            and isinstance(self.new, DeleteRecords)
+            and self.change is not Change.CHANGED
+        ):
             # only the target moved; the general comparison takes a thousand times as long, and there may be a million
             return (f"request.before_offset: {self.old.before_offset} → {self.new.before_offset}",)
         return tuple(_differences(self.old, self.new))

@@ -22,6 +22,7 @@ from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.model.quoting import quoted
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.raw_groups import commit
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.plan.render.test_renderers_are_harmless import assert_harmless_markdown
 
@@ -30,17 +31,21 @@ pytestmark = pytest.mark.brokers
 DAY_MS = 86_400_000
 ALIKE = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
 """Pairs that a careless spelling, or a careless cut, shows as one."""
-CORPUS = [name.replace("\x00", "") for name in (*NASTY, *ALIKE)]  # a null character ends a C string
+CORPUS = (*NASTY, *ALIKE)
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A topic with old records, groups that may go, and groups that stand behind the floor."""
+    """A topic with old records, groups that may go, and groups that stand behind the floor; and those that the client cannot name.
+
+    librdkafka cuts an id at a null character: such a group is listed under a name that is not its own, so nothing may be done about it.
+    """
 
     folder: Path
     topic: str
     removable: tuple[str, ...]
     behind: tuple[str, ...]
+    unspeakable: tuple[str, ...]
 
 
 def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -80,15 +85,20 @@ def plant(cluster: Cluster, folder: Path) -> Planted:
     """The corpus twice on the brokers: as groups that are idle and as groups behind a floor; and manifests that mean them."""
     mark = uuid4().hex[:8]
     dead, live, topic = f"hostile-{mark}", f"behind-{mark}", f"hostile-{mark}"
-    removable, behind = tuple(f"{name}{dead}" for name in CORPUS), tuple(f"{name}{live}" for name in CORPUS)
+    named = [name for name in CORPUS if "\x00" not in name]
+    removable, behind = tuple(f"{name}{dead}" for name in named), tuple(f"{name}{live}" for name in named)
+    unspeakable = tuple(f"{name}{dead}" for name in CORPUS if name not in named)
     now_ms = int(time.time() * 1000)
     workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
     old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
     workload.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
-    for group in removable:
-        workload.commit(cluster.bootstrap_servers, group, {(topic, 1): 41})
+    workload.commit(
+        cluster.bootstrap_servers, f"tame-{mark}", {(topic, 1): 41}
+    )  # a client's question makes the commit log
+    for group in (*removable, *unspeakable):
+        commit(cluster.bootstrap_servers, group, topic, 1, 41)
     for group in behind:
-        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 10})
+        commit(cluster.bootstrap_servers, group, topic, 0, 10)
     (folder / "manifests").mkdir()
     servers = json.dumps(cluster.bootstrap_servers.split(","))
     (folder / "manifests" / "all.yaml").write_text(f"""\
@@ -116,7 +126,7 @@ metadata: {{name: recent}}
 spec: {{groups: {json.dumps([*(name for name in behind if len(name) < 500), f"regex:x{{9000,}}.*{live}"])}, idleFor: 30d, expectAtMost: 1000}}
 """)
     time.sleep(1.5)  # idleFor: 1s
-    return Planted(folder, topic, removable, behind)
+    return Planted(folder, topic, removable, behind, unspeakable)
 
 
 def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_path: Path) -> None:
@@ -132,7 +142,10 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
     assert told == set(map(quoted, planted.behind))
     for group in planted.behind:
         assert f"{quoted(group)} would skip at most 30 records" in text
-    assert len({quoted(group) for group in (*planted.removable, *planted.behind)}) == 2 * len(CORPUS)
+    assert len({quoted(group) for group in (*planted.removable, *planted.behind)}) == 2 * len(planted.removable)
+    assert planted.unspeakable
+    for group in planted.unspeakable:
+        assert re.search(rf"(Unread|Blocked|Skipped): {re.escape(quoted(group))} — ", text), group
     markdown = harmless((tmp_path / "plan.md").read_bytes())
     assert_harmless_markdown(markdown)
     for group in planted.removable:

@@ -1,10 +1,12 @@
 """JSON text as plan files and digests use it: pure ASCII, one line, every control character escaped, nothing that is not JSON.
 
-ASCII on purpose: names come from the cluster, and `cat plan.json` must be harmless whatever they hold.
+ASCII on purpose: names come from the cluster, and `cat plan.json` must be harmless whatever they hold, in a CI log, too.
 """
 
 import json
 from typing import Any
+
+from reconciler.model.quoting import harmless_json
 
 _LINE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(", ", ": ")).encode
 _CANONICAL = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
@@ -12,7 +14,7 @@ _CANONICAL = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True
 
 def line(value: Any) -> str:
     """One line of a plan file, fields in the order given. Raises ValueError for NaN, infinity and text that is not Unicode."""
-    return _proven(_LINE(value), value)
+    return harmless_json(_proven(_LINE(value), value))
 
 
 def canonical(value: Any) -> str:

@@ -60,7 +60,7 @@ def decisions(path: Path) -> Iterator[Decision]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A plan file that was read to its end once and found whole. Its actions are read anew, and proven anew, each time they are asked for."""
+    """A plan file. Its actions are read anew, and the whole file is proven anew, each time they are asked for and read to their end."""
 
     path: Path
     header: Header
@@ -90,15 +90,16 @@ class Saved:
             yield from _actions(parts)
 
 
-def saved(path: Path) -> Saved | Plan:
+def saved(path: Path, *, proven: bool = True) -> Saved | Plan:
     """The plan of a file, for those who need no more of it than one action at a time. Raises PlanUnusable like `read`.
 
-    A pipe can be read only once, so what comes from one is held whole.
+    `proven` False: nothing below the header has been looked at yet, for whoever reads all of it before believing any of it. A pipe
+    can be read only once, so what comes from one is held whole.
     """
     if not path.is_file():
         return read(path)
     with _opened(path) as (found, parts):
-        for _part in parts:
+        for _part in parts if proven else ():
             pass
         return Saved(path, found)
 

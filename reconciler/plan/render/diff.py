@@ -7,6 +7,7 @@ from itertools import groupby
 from rich.text import Text
 
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.quoting import harmless_json
 from reconciler.plan.document import rows
 from reconciler.plan.document.checks import instant
 from reconciler.plan.document.digest import digest_of
@@ -65,7 +66,7 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
     }
     yield "{\n"
     for name, value in head.items():
-        yield _ascii(f'"{name}": {json.dumps(value)},\n')
+        yield harmless_json(f'"{name}": {json.dumps(value)},\n')
     yield '"entries": ['
     separator = "\n"
     for entry in comparison.entries():
@@ -76,13 +77,9 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
             "old": None if entry.old is None else rows.action_row(entry.old),
             "new": None if entry.new is None else rows.action_row(entry.new),
         }
-        yield f"{separator}{_ascii(json.dumps(row))}"
+        yield f"{separator}{harmless_json(json.dumps(row))}"
         separator = ",\n"
     yield "]\n}\n" if separator == "\n" else "\n]\n}\n"
-
-
-def _ascii(text: str) -> str:
-    return text.replace("\x7f", "\\u007f")
 
 
 def _identity(side: Side) -> dict[str, str | None]:

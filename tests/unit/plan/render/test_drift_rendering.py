@@ -79,7 +79,7 @@ def test_blocked_unread_incomplete_and_limits_each_say_so() -> None:
     report = report_of([blocked], [unread], incomplete=("broker 2 did not answer",), refused=("groups", "topics"))
     text = "\n".join(lines_of(report))
     markdown = drift_markdown(report)
-    assert "- `\"live\"`: **blocked: the group is in use (B303)**\n  - since " in markdown
+    assert '- `"live"`: **blocked: the group is in use (B303)**\n  - since ' in markdown
     for told in (text, markdown):
         assert "blocked: the group is in use (B303)" in told
         assert "1 subject could not be read" in told

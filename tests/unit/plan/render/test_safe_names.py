@@ -1,6 +1,7 @@
 """Names are harmless and unambiguous in every medium, whoever chose them."""
 
 import html
+import json
 import re
 import unicodedata
 
@@ -9,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from reconciler.model.names import Address
-from reconciler.model.quoting import escaped, harmless, quoted
+from reconciler.model.quoting import escaped, harmless, harmless_json, quoted
 from reconciler.plan.render import safe
 from tests.strategies.plans import FEW, LONG, NASTY
 
@@ -185,3 +186,15 @@ def test_a_workflow_command_is_one_line_and_can_be_read_back(value: str) -> None
     assert not set("\r\n:,") & set(name)
     undone = data.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%")
     assert undone == value
+
+
+@FEW
+@given(st.lists(st.one_of(names, st.text(alphabet='\\":#[ a\x7f', max_size=12))))
+@example([":::", "a::b", "###[error]", "\\##[x]", "\\\\::", '"::"', "\x7f"])
+def test_json_holds_no_command_and_the_same_value(texts: list[str]) -> None:
+    """A runner looks for commands anywhere in a line of its log, and a plan's JSON may be printed into one."""
+    quiet = harmless_json(json.dumps(texts))
+    assert "::" not in quiet
+    assert "##[" not in quiet
+    assert "\x7f" not in quiet
+    assert json.loads(quiet) == texts

@@ -1,14 +1,32 @@
-"""Groups that no listing of consumer groups shows, made on real brokers: Connect and Streams-protocol ones by the bytes of one request each.
+"""Groups that the client cannot make, made on real brokers by the bytes of one request each.
 
-There is no Connect worker and no Streams library here, and none is needed: to the coordinator a group is what its first member said.
+Connect and Streams-protocol groups need no worker and no library: to the coordinator a group is what its first member said. And ids that
+librdkafka would trim (blanks) or cut (null characters) on their way out are ids all the same.
 """
 
 import socket
 import struct
 import time
 
-_JOIN_GROUP, _STREAMS_GROUP_HEARTBEAT = 11, 88
+_OFFSET_COMMIT, _JOIN_GROUP, _STREAMS_GROUP_HEARTBEAT = 8, 11, 88
 _NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+
+
+def commit(servers: str, group: str, topic: str, partition: int, offset: int) -> None:
+    """A position of a group without members, whatever its id is (OffsetCommit version 2)."""
+    body = b"".join(
+        (
+            _string(group),
+            struct.pack(">i", -1),
+            _string(""),
+            struct.pack(">qi", -1, 1),
+            _string(topic),
+            struct.pack(">iiq", 1, partition, offset),
+            _string(""),
+        )
+    )
+    # answer: topics, the first one's name, its partitions, the first one's number, error
+    _send(servers, _header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(_string(topic)) + 4 + 4)
 
 
 def join_connect_group(servers: str, group: str) -> None:
