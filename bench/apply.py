@@ -94,6 +94,7 @@ def rounds(name: str, repetitions: int, turn: Callable[[str], float]) -> Seconds
             say(f"{name}, {number + 1} of {repetitions}: {contender} {seconds:.2f} s")
     found[COMMAND] = [turn(COMMAND)]
     say(f"{name}: {COMMAND} {found[COMMAND][0]:.2f} s")
+    say(" | ".join(row(name, found)))
     return found
 
 
@@ -351,6 +352,8 @@ def main() -> None:
             # One for each turn of three contenders, and some that stay.
             records_each = 3 * given.repetitions + 3
             with world(given.topics, given.partitions, records_each, heap_mib=given.heap, say=say) as made:
+                while given.go is not None and not given.go.exists():
+                    time.sleep(0.5)
                 if "elections" in given.only:
                     found = elections(made, min(given.elections, len(made.all)), given.repetitions, folder)
                     rows.append(row(f"{min(given.elections, len(made.all)):,} elections", found))
@@ -377,7 +380,7 @@ def main() -> None:
     if memory:
         lines += [*results.table(apply_memory.HEAD, memory), ""]
     lines.append(
-        "Three brokers, three replicas. Tool: a process, its JVM included. Bare calls: a new client, all requests pipelined, no check. "
+        "Three brokers, two replicas of each partition, three of the commit log. Tool: a process, its JVM included. Bare calls: a new client, all requests pipelined, no check. "
         "Recheck: the applier's reads before a send, alone. Apply: the applier, with the last look before each request, intents and "
         "outcomes flushed to disk, and every effect read back. `reconciler apply`: the command as a process, cold Spark session and the "
         "snapshot before the first write included. Goals: ÷ tool at most 1, ÷ (bare + recheck) at most 1.5. "
@@ -399,6 +402,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", type=int, nargs="+")
     parser.add_argument("--heap", type=int, default=1024, help="MiB of each broker")
     parser.add_argument("--only", nargs="+", default=["elections", "groups", "records", "memory"])
+    parser.add_argument("--go", type=Path, help="once the topics are made, wait until this file is there")
     parser.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
     given = parser.parse_args()
     full = {"topics": 1_000, "groups": 5_000, "elections": 5_000, "repetitions": 3, "memory": [10_000, 100_000]}

@@ -4,6 +4,7 @@ the next contender.
 Records are not written again: a turn takes one more record from each partition. Groups are written again, replicas turned again.
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,8 @@ At = tuple[str, int]
 
 COMMITTED = "bench-committed"
 COMMITS_PER_GROUP = 10
+REPLICAS = 2
+"""One to wait for. With three, ten thousand partitions are more files than a broker may open on a machine with usual limits."""
 
 _TOPICS_PER_CALL = 50
 _IN_FLIGHT = 500
@@ -57,14 +60,14 @@ class World:
         """Topics with explicit replicas, preferred leaders spread evenly, records in each partition."""
         for at, (topic, number) in enumerate(self.all):
             first = at % 3
-            self.preferred[topic, number] = tuple((first + step) % 3 + 1 for step in range(3))
+            self.preferred[topic, number] = tuple((first + step) % 3 + 1 for step in range(REPLICAS))
         admin = admin_client(self.servers)
         names = [*self.topics, COMMITTED]
         for begin in range(0, len(names), _TOPICS_PER_CALL):
             new = []
             for name in names[begin : begin + _TOPICS_PER_CALL]:
                 count = COMMITS_PER_GROUP if name == COMMITTED else self.partitions
-                order = [list(self.preferred.get((name, number), (1, 2, 3))) for number in range(count)]
+                order = [list(self.preferred.get((name, number), (1, 2))) for number in range(count)]
                 new.append(NewTopic(name, num_partitions=count, replica_assignment=order))
             for future in admin.create_topics(new, operation_timeout=_LIMIT_S, request_timeout=_LIMIT_S).values():
                 future.result()
@@ -77,7 +80,8 @@ class World:
 
     def dead_groups(self, names: Sequence[str]) -> None:
         """Groups that are EMPTY, with ten commits each."""
-        admin = admin_client(self.servers)
+        # A broker answers one commit of a connection after the other.
+        clients = itertools.cycle([admin_client(self.servers) for _ in range(8)])
         waiting: list[tuple[str, Future[Any]]] = []
 
         def settle(down_to: int) -> None:
@@ -91,10 +95,10 @@ class World:
                 if refused:
                     # A coordinator that only just became one.
                     time.sleep(0.2)
-                    waiting.append((name, _commit(admin, name)))
+                    waiting.append((name, _commit(next(clients), name)))
 
         for name in names:
-            waiting.append((name, _commit(admin, name)))
+            waiting.append((name, _commit(next(clients), name)))
             settle(_IN_FLIGHT)
         settle(0)
 
@@ -129,7 +133,7 @@ class World:
 
 @contextmanager
 def world(topics: int, partitions: int, records: int, *, heap_mib: int, say: Say) -> Iterator[World]:
-    """Three brokers that end with the block, three replicas of everything."""
+    """Three brokers that end with the block; each topic has `REPLICAS` replicas, the commit log three."""
     properties = {
         "offsets.topic.num.partitions": "50",
         # Index files are mapped at full size; ten megabytes for a few records is what 30,000 replicas do not forgive.
@@ -187,7 +191,9 @@ def _commit(admin: AdminClient, group: str) -> "Future[Any]":
 def _produce(servers: str, partitions: Sequence[At], count: int) -> None:
     refused: list[object] = []
     producer = Producer(
-        producer_properties(servers) | {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000}, logger=Quiet()
+        # The library sends a request per partition, and a broker answers those of a connection one by one: not after its followers.
+        producer_properties(servers) | {"acks": "1", "linger.ms": 50, "queue.buffering.max.messages": 2_000_000},
+        logger=Quiet(),
     )
 
     def delivered(error: object, _message: object) -> None:

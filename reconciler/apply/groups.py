@@ -18,9 +18,10 @@ Removal = Attempt[DeleteGroup]
 
 
 def lanes(pending: Sequence[Removal], settings: Settings) -> list[list[Sequence[Removal]]]:
-    """Batches, one after another: within a batch the client library sends to all coordinators at once."""
-    size = settings.groups_per_call
-    return [[pending[at : at + size] for at in range(0, len(pending), size)]]
+    """A few batches side by side; each goes to all coordinators at once."""
+    size, beside = settings.groups_per_call, settings.group_calls_at_once
+    batches: list[Sequence[Removal]] = [pending[at : at + size] for at in range(0, len(pending), size)]
+    return [lane for lane in (batches[first::beside] for first in range(beside)) if lane]
 
 
 def step(batch: Sequence[Removal], run: Run) -> Iterator[Step]:

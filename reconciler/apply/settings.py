@@ -12,7 +12,9 @@ class Settings:
     leaders_at_once: int = 4
     calls_per_leader: int = 2
     """Requests to one leader side by side, on connections of their own: each mostly waits for the followers' next fetch."""
-    groups_per_call: int = 500
+    groups_per_call: int = 1_000
+    group_calls_at_once: int = 2
+    """The last look of one batch goes on while coordinators carry out the other."""
     elections_per_call: int = 1_000
     """A broker refuses a request that would change more than 10,000 leaders."""
     window: int = 20_000

@@ -1,0 +1,164 @@
+"""`reconciler apply` as a process that is told to stop, or is killed, in the middle; judged by Kafka's own tools, and taken up again.
+
+Moments are lines of the journal, which is written before each request.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.apply.journal import FileJournal
+from reconciler.kafka import workload
+from reconciler.model.entry import Event
+from reconciler.sandbox.cluster import Cluster
+from tests.e2e.applying import (
+    BATCH,
+    GROUPS,
+    PARTITIONS,
+    TURNED,
+    World,
+    apply_again,
+    assert_truthful,
+    await_lines,
+    by_status,
+    command,
+    ended,
+    environment,
+    lines,
+    made_and_planned,
+    results,
+    running,
+)
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+SEED = 20261121
+LANES = 8
+ELECTION_LINES, GROUP_LINES = 2 * TURNED, 2 * GROUPS
+
+
+@pytest.fixture
+def world(cluster: Cluster, tmp_path: Path) -> World:
+    return made_and_planned(cluster, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "to_group", "moment"),
+    [
+        (signal.SIGINT, True, 10),
+        (signal.SIGTERM, False, ELECTION_LINES + 10),
+        (signal.SIGINT, True, ELECTION_LINES + GROUP_LINES + 40),
+    ],
+    ids=["ctrl-c among elections", "sigterm among removals", "ctrl-c among deletions"],
+)
+def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals, to_group: bool, moment: int) -> None:
+    """Nothing new goes out, what is in flight is waited for and told, results.json is true, exit 5; the next apply does the rest."""
+    with running(world) as process:
+        await_lines(world, process, moment)
+        # A terminal sends it to every process in front of it, the Spark JVM and the readers of commits included.
+        (os.killpg if to_group else os.kill)(process.pid, number)
+        at = lines(world)
+        said = ended(process)
+    assert process.returncode == 5, said
+    assert said.count("stopping: nothing new is sent") == 1
+    entries = world.entries()
+    assert len([entry for entry in entries[at:] if entry.event is Event.INTENT]) <= LANES * BATCH
+    begun = {entry.address for entry in entries if entry.event is Event.INTENT}
+    assert begun == {entry.address for entry in entries if entry.event is Event.OUTCOME and entry.sends}
+    told = results(world)
+    assert told["interrupted"] is True
+    assert told["exit_code"] == 5
+    outcomes = by_status(told["outcomes"])
+    assert set(outcomes) == {"applied", "not_attempted"}
+    assert len(outcomes["applied"]) == len(begun)
+    assert len(told["outcomes"]) == PARTITIONS + GROUPS + TURNED
+    assert_truthful(world, told["outcomes"])
+    again = by_status(apply_again(world))
+    assert len(again["satisfied"]) == len(begun)
+    assert len(again["applied"]) == len(outcomes["not_attempted"])
+    world.assert_as_planned()
+
+
+def test_one_signal_before_the_first_request(world: World) -> None:
+    """During the recheck: nothing was sent, 130, results say so for every action, and there is no journal."""
+    with running(world) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "rechecking" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        said = ended(process)
+    assert process.returncode == 130, said
+    assert {outcome["status"] for outcome in results(world)["outcomes"]} == {"not_attempted"}
+    assert not world.journal.exists()
+    world.assert_as_before()
+
+
+def test_two_signals_leave_at_once(world: World) -> None:
+    """With a request in flight that a silent broker does not answer: the first waits for it, the second does not, exit 5."""
+    with running(world, timeout_s=60) as process:
+        await_lines(world, process, ELECTION_LINES + GROUP_LINES + 20)
+        world.cluster.pause(2)
+        try:
+            held = lines(world)
+            os.killpg(process.pid, signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(4)
+            began = time.monotonic()
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(10)
+            took_s = time.monotonic() - began
+        finally:
+            world.cluster.resume(2)
+        said = ended(process)
+    assert process.returncode == 5, said
+    assert took_s < 5
+    assert lines(world) - held <= 2 * LANES * BATCH
+    workload.wait_until(lambda: not set(range(1, 4)) - seen_everywhere(world.cluster), 60, "all brokers")
+    apply_again(world)
+    world.assert_as_planned()
+
+
+def seen_everywhere(cluster: Cluster) -> frozenset[int]:
+    seen = [workload.brokers_seen_by(f"127.0.0.1:{broker.port}") for broker in cluster.brokers]
+    return frozenset.intersection(*seen)
+
+
+def test_kills_at_random_moments(world: World) -> None:
+    """SIGKILL three times at seeded moments, the last line torn each time: the journal is readable, and the same plan ends as planned."""
+    rng = random.Random(SEED)
+    for _ in range(3):
+        moment = lines(world) + rng.randrange(1, 70)
+        with running(world) as process:
+            await_lines(world, process, moment)
+            os.killpg(process.pid, signal.SIGKILL)
+            ended(process)
+        assert process.returncode == -signal.SIGKILL
+        assert not (world.folder / "results.json").exists()
+        with world.journal.open("ab") as journal:
+            journal.write(b'{"v":1,"at_ms":17')
+        shown = subprocess.run(
+            command("journal", "-o", "json"),
+            cwd=world.folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert shown.returncode == 0, shown.stderr
+        assert len(shown.stdout.splitlines()) == lines(world) >= moment
+    begun = {entry.address for entry in world.entries() if entry.event is Event.INTENT}
+    open_ones = set(map(str, FileJournal(world.journal).unfinished(world.entries()[0].plan_digest)))
+    again = by_status(apply_again(world))
+    assert set(again) <= {"applied", "satisfied"}
+    taken_up = [outcome for outcome in again["satisfied"] if "was interrupted" in str(outcome["detail"])]
+    assert {str(outcome["address"]) for outcome in taken_up} <= open_ones
+    assert {str(address) for address in begun} >= {str(outcome["address"]) for outcome in again["satisfied"]}
+    world.assert_as_planned()
+    assert FileJournal(world.journal).unfinished(world.entries()[0].plan_digest) == {}
