@@ -1,0 +1,235 @@
+"""A world for `reconciler apply` as a process: partitions to truncate, groups to remove, leaders to move home, all planned.
+
+What became of it is told by Kafka's own tools. Requests are small, so that a plan takes many of them.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from reconciler.apply.journal import FileJournal
+from reconciler.kafka import workload
+from reconciler.kafka.workload import Record, Topic
+from reconciler.model.entry import Entry
+from reconciler.sandbox import tools
+from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+
+PARTITIONS = 90
+RECORDS = 20
+FLOOR = 13
+GROUPS = 20
+TURNED = 30
+BATCH = 5
+
+
+@dataclass(frozen=True)
+class World:
+    """A topic whose partitions are all to be truncated, whose first `TURNED` are led by the wrong replica, and dead groups."""
+
+    cluster: Cluster
+    folder: Path
+    topic: str
+    bystander: str
+    dead: tuple[str, ...]
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / ".reconciler" / "local.jsonl"
+
+    def entries(self) -> list[Entry]:
+        return list(FileJournal(self.journal).entries())
+
+    def log_starts(self) -> dict[int, int]:
+        answer = tools.run_tool(self.cluster, "kafka-get-offsets", "--topic", self.topic, "--time", "earliest")
+        assert answer.returncode == 0, answer.stderr
+        return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
+
+    def groups(self) -> set[str]:
+        answer = tools.run_tool(self.cluster, "kafka-consumer-groups", "--list")
+        assert answer.returncode == 0, answer.stderr
+        return set(answer.stdout.split())
+
+    def misled(self) -> set[int]:
+        """Partitions that the first replica does not lead."""
+        answer = tools.run_tool(self.cluster, "kafka-topics", "--describe", "--topic", self.topic)
+        assert answer.returncode == 0, answer.stderr
+        rows = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", answer.stdout)
+        assert len(rows) == PARTITIONS
+        return {int(number) for number, leader, first in rows if leader != first}
+
+    def assert_as_planned(self) -> None:
+        """Everything of the plan, and nothing beside it."""
+        assert self.log_starts() == dict.fromkeys(range(PARTITIONS), FLOOR)
+        groups = self.groups()
+        assert not groups & set(self.dead)
+        assert self.bystander in groups
+        # Where a broker stood still others may have taken its place, beyond the plan: that is not the reconciler's doing.
+        assert not self.misled() & set(range(TURNED))
+
+    def assert_as_before(self) -> None:
+        assert set(self.log_starts().values()) == {0}
+        assert set(self.dead) <= self.groups()
+        assert self.misled() == set(range(TURNED))
+
+
+def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "") -> World:
+    """The world, with plan.json in its folder. `more`: lines of the Cluster's spec."""
+    mark = uuid4().hex[:10]
+    made = World(
+        cluster,
+        folder,
+        f"interrupted-{mark}",
+        f"bystander-{mark}",
+        tuple(f"dead-{mark}-{number}" for number in range(GROUPS)),
+    )
+    servers = cluster.bootstrap_servers
+    assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
+    # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
+    aside = f"aside-{mark}"
+    workload.create_topics(servers, [Topic(made.topic, assignment=assignment), Topic(aside)])
+    workload.produce(servers, made.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    for group in (*made.dead, made.bystander):
+        workload.commit(servers, group, {(aside, 0): 0})
+    tools.reassign(
+        cluster,
+        {(made.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
+    )
+    floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "all.yaml").write_text(
+        f"""\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: local}}
+spec:
+  clusterId: {CLUSTER_ID}
+  bootstrapServers: {json.dumps(servers.split(","))}
+  limits: {{groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+{more}---
+apiVersion: reconciler/v1
+kind: RetentionFloor
+metadata: {{name: floors}}
+spec:
+  topics: [{made.topic}]
+  keep: {{fromOffset: {{{floors}}}}}
+---
+apiVersion: reconciler/v1
+kind: GroupRemoval
+metadata: {{name: dead}}
+spec: {{groups: {json.dumps(made.dead)}, idleFor: 0s}}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: leaders}}
+spec: {{topics: [{made.topic}]}}
+"""
+    )
+    planned = subprocess.run(
+        command("plan", "--out", "plan.json"),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
+    assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
+    return made
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "reconciler", *words]
+
+
+def environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("RECONCILER_")}
+
+
+APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))
+
+
+@contextmanager
+def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
+    """An apply in a process group of its own, as a shell would start it."""
+    (world.folder / "results.json").unlink(missing_ok=True)
+    with subprocess.Popen(
+        command(*APPLY, "--timeout", str(timeout_s)),
+        cwd=world.folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def lines(world: World) -> int:
+    return world.journal.read_bytes().count(b"\n") if world.journal.exists() else 0
+
+
+def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
+    """Until the journal holds that many lines more or less: the process is in the middle of it."""
+    workload.wait_until(
+        lambda: lines(world) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
+    )
+    assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
+
+
+def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
+    """What it said on stderr, once it has ended."""
+    _, said = process.communicate(timeout=timeout_s)
+    return said
+
+
+def apply_again(world: World) -> list[dict[str, Any]]:
+    """The same plan, not interrupted: exit 0, and its results."""
+    with running(world) as process:
+        said = ended(process, 300)
+    assert process.returncode == 0, said
+    return results(world)["outcomes"]
+
+
+def results(world: World, name: str = "results.json") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((world.folder / name).read_text())
+    return found
+
+
+def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    sorted_out: dict[str, list[dict[str, Any]]] = {}
+    for outcome in outcomes:
+        sorted_out.setdefault(str(outcome["status"]), []).append(outcome)
+    return sorted_out
+
+
+def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
+    """What is told as applied is to be seen with Kafka's tools, and what was not attempted is as it was."""
+    starts, groups, misled = world.log_starts(), world.groups(), world.misled()
+    for outcome in outcomes:
+        request = outcome["request"]
+        assert isinstance(request, dict)
+        match outcome["operation"]:
+            case "delete_records":
+                done = starts[request["partition"]] == FLOOR
+            case "delete_group":
+                done = request["group"] not in groups
+            case _:
+                done = request["partition"] not in misled
+        assert outcome["status"] in ("applied", "satisfied", "not_attempted"), outcome
+        assert done is (outcome["status"] != "not_attempted"), outcome
