@@ -11,9 +11,11 @@ quickest first. Survivors are explained in tests/MUTANTS.md.
 imported, before the fork; those are judged last, by a process each (`--imported`).
 """
 
+import ast
 import gc
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -48,13 +50,32 @@ def generate() -> None:
 
 
 def names(modules: Sequence[str]) -> list[str]:
-    """All mutants of these modules or packages, in the order of the modules; asked for in mutants/."""
+    """All mutants of these modules or packages, in their order; those that only change the letters of a text come last. For mutants/."""
     found: list[str] = []
+    wording: set[str] = set()
     for module in modules:
         place = Path(module.replace(".", "/"))
         for file in sorted([*place.rglob("*.meta"), *place.parent.glob(f"{place.name}.py.meta")]):
             found += json.loads(file.read_text())["exit_code_by_key"]
-    return list(dict.fromkeys(found))
+            wording |= _of_wording(file.with_suffix(""))
+    return sorted(dict.fromkeys(found), key=wording.__contains__)
+
+
+def _of_wording(file: Path) -> set[str]:
+    """Mutants in a mutated file that differ from the original in a text's case, or in an XX around it."""
+    functions = {node.name: node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)}
+    module = ".".join(file.with_suffix("").parts)
+
+    def plain(name: str) -> str:
+        return re.sub(r"'XX(.*?)XX'", r"'\1'", ast.dump(functions[name])).lower().replace(name.lower(), "")
+
+    originals = {name.removesuffix("_orig"): plain(name) for name in functions if name.endswith("__mutmut_orig")}
+    found = set()
+    for name in functions:
+        original = originals.get(name.rstrip("0123456789"))
+        if original is not None and original == plain(name):
+            found.add(f"{module}.{name}")
+    return found
 
 
 class Judge:

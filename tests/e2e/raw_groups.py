@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-_OFFSET_COMMIT, _JOIN_GROUP, _STREAMS_GROUP_HEARTBEAT = 8, 11, 88
+_OFFSET_COMMIT, _JOIN_GROUP, _DELETE_GROUPS, _STREAMS_GROUP_HEARTBEAT = 8, 11, 42, 88
 _NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 
 
@@ -27,6 +27,13 @@ def commit(servers: str, group: str, topic: str, partition: int, offset: int) ->
     )
     # answer: topics, the first one's name, its partitions, the first one's number, error
     _send(servers, _header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(_string(topic)) + 4 + 4)
+
+
+def delete(servers: str, group: str) -> None:
+    """Remove a group without members (DeleteGroups version 0)."""
+    body = struct.pack(">i", 1) + _string(group)
+    # answer: throttle time, groups, the first one's id, error
+    _send(servers, _header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(_string(group)))
 
 
 def join_connect_group(servers: str, group: str) -> None:

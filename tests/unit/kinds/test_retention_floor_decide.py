@@ -219,6 +219,9 @@ def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
 def test_a_stable_end_below_the_log_start_is_satisfied() -> None:
     """A purge may go past an open transaction; then the read-committed end lies below the log start."""
     assert decided({"newerThan": "7d"}, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+    pinned = {"fromOffset": {"0": 50}, "unreadBy": ["nobody"]}
+    assert decided(pinned, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+    assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, stable_end=50)).code == "B208"
 
 
 def test_an_empty_partition_is_satisfied_although_a_named_group_never_committed_there() -> None:
@@ -402,6 +405,8 @@ def test_a_group_behind_the_floor_blocks_and_is_named_with_what_it_would_skip() 
     assert decision.code == "B204"
     assert decision.reason == 'group "billing" is at 5 and would skip 35 records below 40; 1 more group is behind'
     assert "consumers: clamp" in decision.next_step
+    many = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
+    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason.endswith("; 1,002 more groups are behind")
 
 
 def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
@@ -469,6 +474,9 @@ def test_excepted_groups_do_not_clamp() -> None:
     )
     assert action.before_offset == 20
     assert action.guard.accepted == (AcceptedReader("console-1", 5),)
+    same = (reader("console-1", 20), reader("billing", 20))
+    level = acted({"last": 60}, partition(at={DAY: 100}, readers=same), exceptGroups=["console-*"], consumers="clamp")
+    assert level.guard.accepted == (), "who stands at the clamp skips nothing"
 
 
 def test_except_groups_are_recorded_in_order() -> None:
@@ -701,6 +709,19 @@ def test_drift_after_moves_the_instants_that_are_asked() -> None:
     keep = {"newerThan": "7d", "last": 5, "since": "2026-11-21T09:00:00Z"}
     asked = retention_floor.needs(floor(keep=keep, driftAfter="30m"), NOW_MS).topics[0].instants_ms
     assert asked == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
+
+
+def test_a_short_log_was_not_due_a_day_ago() -> None:
+    """Sixty records were all there was by then, so the rule kept everything from the first offset on."""
+    action = acted({"last": 60}, partition(at={DAY: 60}))
+    assert (action.before_offset, action.drift) == (40, False)
+
+
+def test_newer_than_nothing_says_so() -> None:
+    """`newerThan: 0s` keeps what comes after the scan."""
+    assert acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3})).reason == (
+        "newerThan 0s: no record is younger, so up to the end 100"
+    )
 
 
 def test_a_clamped_floor_is_overdue_by_where_it_was_clamped() -> None:
