@@ -20,7 +20,7 @@ from pathlib import Path
 import platformdirs
 
 from bench import results
-from bench.processes import Peaks, Ran, ours, run
+from bench.processes import Ran, ours, run
 from bench.world import COMMITS_PER_GROUP, LOG, PARTITIONS_PER_TOPIC, World, log_records, world
 from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.sandbox.tools import tool_command
@@ -109,12 +109,9 @@ class Bench:
 def whole_plan(bench: Bench, goal: str) -> None:
     """`plan` as a process, against Kafka's own two tools run one after the other. In turns, so that both meet the same noise."""
     sizes, plans, tools = bench.sizes, [], []
-    peaks = Peaks()
     for turn in range(max(sizes.repeat, sizes.tools)):
         if turn < sizes.repeat:
-            ran = plan(bench)
-            plans.append(ran.seconds)
-            peaks = ran.peaks
+            plans.append(plan(bench).seconds)
             bench.say(f"plan {plans[-1]:.1f} s")
         if turn < sizes.tools:
             tools.append(sum(tool(bench, *words) for words in TOOLS))
@@ -129,8 +126,9 @@ def whole_plan(bench: Bench, goal: str) -> None:
         goal,
     )
     bench.figures[f"plan_s {world.groups} groups"], bench.figures[f"tools_s {world.groups} groups"] = plans, tools
-    bench.figures[f"driver_mib {world.partitions} partitions"] = [peaks.driver]
-    bench.figures[f"jvm_mib {world.partitions} partitions"] = [peaks.jvm]
+    watched = plan(bench, memory=True).peaks
+    bench.figures[f"driver_mib {world.partitions} partitions"] = [watched.driver]
+    bench.figures[f"jvm_mib {world.partitions} partitions"] = [watched.jvm]
 
 
 TOOLS = (("kafka-get-offsets",), ("kafka-consumer-groups", "--describe", "--all-groups"))
@@ -143,10 +141,11 @@ def tool(bench: Bench, name: str, *words: str) -> float:
     return ran.seconds
 
 
-def plan(bench: Bench) -> Ran:
+def plan(bench: Bench, *, memory: bool = False) -> Ran:
+    """Watching its memory slows it, so that either the one or the other is measured."""
     saved = bench.folder / "plan.json"
     command = [sys.executable, "-m", "reconciler", "plan", str(bench.manifests), "--out", str(saved)]
-    ran = run([*command, "--spark-master", ENGINE], memory=True, cwd=bench.folder)
+    ran = run([*command, "--spark-master", ENGINE], memory=memory, cwd=bench.folder)
     check(ran, "plan")
     return ran
 
@@ -227,7 +226,7 @@ def growth(bench: Bench, small: tuple[list[float], list[float]], few: int) -> No
 
 def memory(bench: Bench) -> None:
     """Peaks of a whole `plan`; the planner and the plan itself are in the driver's."""
-    runs = [plan(bench) for _ in range(bench.sizes.tools)]
+    runs = [plan(bench, memory=True) for _ in range(bench.sizes.tools)]
     both = [ran.peaks.driver + ran.peaks.jvm for ran in runs]
     middle = sorted(runs, key=lambda ran: ran.peaks.driver + ran.peaks.jvm)[len(runs) // 2].peaks
     bench.row(
@@ -235,7 +234,7 @@ def memory(bench: Bench) -> None:
         f"{bench.world.groups * COMMITS_PER_GROUP:,} commits",
         results.told(both, " MiB", digits=0),
         f"driver {middle.driver:.0f}, JVM {middle.jvm:.0f}; Python workers beside them {middle.workers:.0f} MiB; "
-        f"the plan takes {results.told([ran.seconds for ran in runs], ' s')}",
+        f"the plan takes {results.told([plan(bench).seconds], ' s')}",
         goal="≤ 1,024 MiB",
     )
     bench.figures[f"driver_mib {bench.world.partitions} partitions"] = [ran.peaks.driver for ran in runs]

@@ -74,10 +74,7 @@ def decode_key(data: bytes) -> Key:
     try:
         (version,) = _INT16.unpack_from(data, 0)
         if version in (0, 1):
-            group, at = _string(data, 2)
-            topic, at = _string(data, at)
-            (partition,) = _INT32.unpack_from(data, at)
-            return CommitKey(group, topic, partition) if at + 4 == len(data) else Garbled("bytes after the key")
+            return _commit_key(data)
         if version == 2 or version in _CONSUMER or version in _SHARE or version in _STREAMS:
             group, at = _string(data, 2)
             if version == 2 and at != len(data):
@@ -129,6 +126,17 @@ def decode_protocol_type(data: bytes) -> str | Garbled:
 def topic_id_text(topic_id: bytes) -> str | None:
     """As Kafka writes it: base64, URL-safe, unpadded."""
     return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def _commit_key(data: bytes) -> CommitKey | Garbled:
+    """Without `_string`: most of what a log holds, and one call less for each string shows in the whole scan."""
+    at = 4 + (data[2] << 8 | data[3]) if len(data) > 4 else 0
+    topic_at = at + 2
+    end = topic_at + (data[at] << 8 | data[at + 1]) if 0 < at < len(data) - 1 else 0
+    if end == 0 or end + 4 != len(data) or data[2] > 127 or data[at] > 127:
+        return Garbled("the key has another length")
+    partition = int.from_bytes(data[end:], signed=True)
+    return CommitKey(data[4:at].decode(), data[topic_at:end].decode(), partition)
 
 
 def _flexible_commit(data: bytes) -> CommitValue | Garbled:

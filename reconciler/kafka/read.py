@@ -214,7 +214,16 @@ def _in_process(client: AdminClient, connection: Connection, groups: Sequence[st
         return answers
 
     answers = ask(client, groups, call, enough=_GROUP_ENOUGH, timeout_s=connection.timeout_s)
-    return {group: _commits(positions(future)) for group, future in answers.items()}
+    return {group: _plain_commits(future) or _commits(positions(future)) for group, future in answers.items()}
+
+
+def _plain_commits(future: Future[Any]) -> _Commits | None:
+    """The usual answer in one pass; None for one in which anything is amiss, or that is empty."""
+    if not future.done() or future.exception() is not None:
+        return None
+    commits = [(p.topic, p.partition, p.offset) for p in future.result().topic_partitions or () if p.error is None]
+    whole = len(commits) == len(future.result().topic_partitions or ())
+    return commits if whole and all(offset >= 0 for _, _, offset in commits) else None
 
 
 def _in_child(connection: Connection, groups: Sequence[str]) -> dict[str, _Commits]:
@@ -257,21 +266,29 @@ def _commits(found: Positions | Unread) -> _Commits:
 
 def _commit_rows(answers: Mapping[str, _Commits], topics: Collection[str] | None) -> pa.RecordBatch:
     columns: dict[str, list[Any]] = {name: [] for name in GROUP_COMMITS.names}
-
-    def row(*values: object) -> None:
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(value)
-
     for group, commits in answers.items():
         if isinstance(commits, str):
-            row(group, None, None, None, None, None, None, commits)
+            _add(columns, group=[group], error=[commits])
             continue
-        for topic, partition, committed in commits:
-            if topics is None or topic in topics:
-                row(group, topic, partition, committed, None, None, None, None)
-        distinct = len({topic for topic, _, _ in commits})
-        row(group, None, None, None, len(commits), distinct, fingerprint(commits), None)
+        kept = commits if topics is None else [commit for commit in commits if commit[0] in topics]
+        if kept:
+            on_topic, partition, committed = map(list, zip(*kept, strict=True))
+            _add(columns, group=[group] * len(kept), topic=on_topic, partition=partition, committed=committed)
+        _add(
+            columns,
+            group=[group],
+            commits=[len(commits)],
+            commit_topics=[len({topic for topic, _, _ in commits})],
+            fingerprint=[fingerprint(commits)],
+        )
     return _batch(columns, GROUP_COMMITS)
+
+
+def _add(columns: Mapping[str, list[Any]], *, group: list[str], **values: list[Any]) -> None:
+    """Rows of one group, column by column; a loop per commit costs as much as asking for them."""
+    nothing = [None] * len(group)
+    for name, column in columns.items():
+        column.extend(group if name == "group" else values.get(name, nothing))
 
 
 def _number(answer: int | str | None) -> int | None:

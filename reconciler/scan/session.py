@@ -42,6 +42,8 @@ _QUIET: Mapping[str, str] = {
     # Rows are few after the shuffle and their number is known: re-planning between stages costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
+    # Lists of readers of more than 128 partitions would be sorted, spilled and merged instead of kept in a table.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
 }
 
 

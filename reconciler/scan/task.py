@@ -1,5 +1,6 @@
 """The function that runs in Spark's Python workers: chunk numbers in, facts out. Everything it imports is shipped (see `ship`)."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,12 @@ def read_chunks(work: Work, chunks: Sequence[Chunk], batches: Iterator[pa.Record
     context = TaskContext.get()
     # The client library can kill a worker while a coordinator moves; the next attempt reads commits in a child process.
     isolated = context is not None and context.attemptNumber() > 0
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from read_chunk(work, number, chunks[number], now_s=time.time(), isolated=isolated)
+    # Hundreds of thousands of small objects that all live until the end of the chunk: looking for cycles among them took a third of
+    # the time.
+    gc.disable()
+    try:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_chunk(work, number, chunks[number], now_s=time.time(), isolated=isolated)
+    finally:
+        gc.enable()
