@@ -18,7 +18,6 @@ from reconciler.kafka.facts import FACTS, PARTITION
 from reconciler.scan import wishes
 
 FIGURES = Path(__file__).with_name("scan.json")
-CORES = 2
 QUESTIONS = 4
 """Log start, stable end, high watermark and one instant."""
 PER_CALL, PER_CHUNK = 1_000, 2_000
@@ -26,14 +25,15 @@ PER_CALL, PER_CHUNK = 1_000, 2_000
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Core-seconds per thing, on the machine of the bench, whose brokers shared the cores."""
+    """CPU of the process that reads, on the machine of the bench; what brokers and the JVM take for it comes on top."""
 
-    partition_s: float
-    commit_s: float
-    record_s: float
+    partition_us: float
+    commit_us: float
+    record_us: float
     session_s: float
     driver_kib: float
-    """Per partition, with what a plan makes of it."""
+    """Per partition, with its readers and what a plan makes of it."""
+    readers: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +55,35 @@ TARGETS = (
 
 
 def units(figures: Mapping[str, Sequence[float]]) -> Units:
-    """Raises KeyError for figures of another size than the full bench's."""
+    """Raises KeyError for figures of another bench than the full one."""
 
     def median(name: str) -> float:
         return statistics.median(figures[name])
 
-    net_s = median("partitions_s 30000 partitions") - median("empty_s 30000 partitions")
-    grown_mib = median("driver_mib 30000 partitions") - median("driver_mib 5000 partitions")
+    sizes = [size for size in (500, 5_000, 30_000) if f"driver_mib {size} partitions" in figures]
+    low, high = sizes[-2:]
+    grown_mib = median(f"driver_mib {high} partitions") - median(f"driver_mib {low} partitions")
     return Units(
-        partition_s=net_s * CORES / 30_000,
-        commit_s=median("commits_s 5000 groups") / (5_000 * COMMITS_PER_GROUP),
-        record_s=CORES / median("log_records_per_s"),
+        partition_us=median("partition_us"),
+        commit_us=median("commit_us"),
+        record_us=median("record_us"),
         session_s=median("session_s cold"),
-        driver_kib=grown_mib * 1024 / 25_000,
+        driver_kib=grown_mib * 1024 / (high - low),
+        readers="a dozen readers" if high == 5_000 else "two readers",
     )
 
 
 def costs(unit: Units) -> list[str]:
     """The units themselves, as a table."""
     return results.table(
-        ("unit", "costs", "from"),
+        ("unit", "costs"),
         [
-            ("a partition: three ends and an instant", f"{unit.partition_s * 1e6:.0f} µs of a core", "growth row"),
-            ("a committed offset", f"{unit.commit_s * 1e6:.1f} µs of a core", "commits row"),
-            ("a record of the commit log", f"{unit.record_s * 1e6:.2f} µs of a core", "commit log row"),
-            (
-                "a partition in the driver, plan included",
-                f"{unit.driver_kib:.1f} KiB",
-                "memory of `plan` at 5,000 and at 30,000",
-            ),
-            ("a partition with two readers on its way to the driver", f"{row_bytes()} bytes", "Arrow's own count"),
-            ("a session, cold", f"{unit.session_s:.1f} s", "session row"),
+            ("a partition: three ends and an instant", f"{unit.partition_us:.0f} µs of CPU"),
+            ("a committed offset", f"{unit.commit_us:.1f} µs of CPU"),
+            ("a record of the commit log", f"{unit.record_us:.1f} µs of CPU"),
+            (f"a partition in the driver, with {unit.readers} and its part of the plan", f"{unit.driver_kib:.1f} KiB"),
+            ("a partition with two readers on its way to the driver", f"{row_bytes()} bytes"),
+            ("a session, cold", f"{unit.session_s:.1f} s"),
         ],
     )
 
@@ -127,9 +125,9 @@ def row_bytes() -> int:
 def _column(unit: Units, target: Cluster, cores: Sequence[int]) -> dict[str, str]:
     commits = target.groups * COMMITS_PER_GROUP
     work = {
-        "partitions": unit.partition_s * target.partitions,
-        "commits": unit.commit_s * commits,
-        "log": unit.record_s * target.records,
+        "partitions": unit.partition_us / 1e6 * target.partitions,
+        "commits": unit.commit_us / 1e6 * commits,
+        "log": unit.record_us / 1e6 * target.records,
     }
     logs = len(wishes.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions)))
     chunks = math.ceil(target.partitions / target.brokers / PER_CHUNK) * target.brokers
@@ -140,11 +138,11 @@ def _column(unit: Units, target: Cluster, cores: Sequence[int]) -> dict[str, str
         "tasks: partitions, commits, log": ", ".join(f"{count:,}" for count in tasks),
         "requests per broker: ListOffsets": f"{listing:,}",
         "requests per broker: OffsetFetch, and as many to find coordinators": f"{groups:,}",
-        "core-seconds: partitions, commits, log": ", ".join(f"{seconds:,.0f}" for seconds in work.values()),
+        "CPU seconds: partitions, commits, log": ", ".join(f"{seconds:,.0f}" for seconds in work.values()),
     }
     for count in cores:
         # No more tasks read the log than it has partitions, and the longest of them ends last.
-        longest = unit.record_s * target.records / logs
+        longest = unit.record_us / 1e6 * target.records / logs
         seconds = max(sum(work.values()) / count, longest)
         column[f"seconds of reading on {count} cores"] = f"{seconds:,.0f}"
     column["to the driver"] = f"{row_bytes() * target.partitions / 2**20:,.0f} MiB"
@@ -154,5 +152,5 @@ def _column(unit: Units, target: Cluster, cores: Sequence[int]) -> dict[str, str
 
 def sections() -> dict[str, str]:
     """Generated parts of docs/scaling.md, by name."""
-    unit = units(json.loads(FIGURES.read_text(encoding="utf-8")))
+    unit = units(json.loads(FIGURES.read_text(encoding="utf-8"))["figures"])
     return {"units": "\n".join(costs(unit)), "reckoning": "\n".join(reckoning(unit))}

@@ -1,282 +1,46 @@
 """The scan against its opponents, side by side on one cluster in one run; writes its section of RESULTS.md (`--dry` only prints it).
 
-    python -m bench.scan                   5,000 then 30,000 partitions, 1,000 then 5,000 groups, five million commit records
-    python -m bench.scan --quick --dry     a tenth of that
+    python -m bench.scan                        5,000 then 30,000 partitions, 1,000 then 5,000 groups, five million commit records
+    python -m bench.scan --quick --dry          a tenth of that
+    python -m bench.scan --only growth memory   these rows anew; the others stay as they were measured before
 
-Decided here: what is run beside what, and how often. The cluster is built in `world`, the plain opponent is `plain`.
+Decided here: the order of things. The rows are in `scan_rows`, the cluster is built in `world`, the plain opponent is `plain`.
 """
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-import platformdirs
-
 from bench import results
-from bench.processes import Ran, ours, run
-from bench.world import COMMITS_PER_GROUP, LOG, PARTITIONS_PER_TOPIC, World, log_records, world
+from bench.scan_rows import (
+    ARCHIVES,
+    QUICK,
+    Bench,
+    Sizes,
+    commit_log,
+    growth,
+    memory,
+    partitions_alone,
+    plan,
+    plan_over_connect,
+    session_start,
+    units,
+    warm_scan,
+    whole_plan,
+)
+from bench.world import PARTITIONS_PER_TOPIC, world
 from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.sandbox.tools import tool_command
-from tests.spark.servers import connect_server
 
 FIGURES = Path(__file__).with_name("scan.json")
-"""Every run's figure; docs/scaling.md reckons with their medians."""
+"""Rows by phase and every run's figure; docs/scaling.md reckons with their medians."""
 HEAD = ("work", "measured", "opponent, same run", "ratio", "goal")
-ENGINE = "local[2]"
-ARCHIVES = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark"
-MANIFESTS = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: bench}
-spec:
-  clusterId: %(cluster_id)s
-  bootstrapServers: [%(servers)s]
-  limits: {topics: 100_000, recordsPercent: 100, recordsPercentPerTopic: 100, groups: 1_000_000, elections: 1_000_000}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: week}
-spec:
-  topics: ["bench-*"]
-  expectAtMost: 100_000
-  keep: {newerThan: 7d}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: idle}
-spec:
-  groups: ["group-*"]
-  expectAtMost: 1_000_000
-  idleFor: 7d
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: preferred}
-spec:
-  topics: ["bench-*"]
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How large the cluster gets, step by step, and how often everything is run."""
-
-    partitions: int = 5_000
-    groups: int = 1_000
-    more_groups: int = 5_000
-    more_partitions: int = 30_000
-    records: int = 5_000_000
-    repeat: int = 5
-    tools: int = 3
-
-
-QUICK = Sizes(partitions=500, groups=100, more_groups=500, more_partitions=3_000, records=250_000, repeat=3, tools=2)
-
-
-@dataclass(slots=True)
-class Bench:
-    """One run: the cluster, a folder with manifests, and the rows so far."""
-
-    world: World
-    folder: Path
-    sizes: Sizes
-    say: Callable[[str], None]
-    rows: list[tuple[str, ...]] = field(default_factory=list)
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    first: list[float] = field(default_factory=list)
-
-    def row(self, work: str, measured: str, opponent: str = "", ratio: str = "", goal: str = "") -> None:
-        self.rows.append((work, measured, opponent, ratio, goal))
-        self.say(f"ROW {work}: {measured}; {opponent} {ratio} (goal {goal})")
-
-    @property
-    def manifests(self) -> Path:
-        return self.folder / "manifests"
-
-    def write_manifests(self) -> None:
-        self.manifests.mkdir(exist_ok=True)
-        servers = ", ".join(f'"{server}"' for server in self.world.servers.split(","))
-        text = MANIFESTS % {"cluster_id": self.world.cluster.cluster_id, "servers": servers}
-        (self.manifests / "bench.yaml").write_text(text, encoding="utf-8")
-
-
-def whole_plan(bench: Bench, goal: str) -> None:
-    """`plan` as a process, against Kafka's own two tools run one after the other. In turns, so that both meet the same noise."""
-    sizes, plans, tools = bench.sizes, [], []
-    for turn in range(max(sizes.repeat, sizes.tools)):
-        if turn < sizes.repeat:
-            plans.append(plan(bench).seconds)
-            bench.say(f"plan {plans[-1]:.1f} s")
-        if turn < sizes.tools:
-            tools.append(sum(tool(bench, *words) for words in TOOLS))
-            bench.say(f"Kafka's tools {tools[-1]:.1f} s")
-    world = bench.world
-    bench.row(
-        f"whole `plan`, cold, {world.partitions:,} partitions, {world.groups:,} groups × {COMMITS_PER_GROUP} commits, "
-        f"{log_records(world.servers):,} records of the commit log",
-        results.told(plans, " s"),
-        f"`kafka-get-offsets` + `kafka-consumer-groups --describe --all-groups`: {results.told(tools, ' s')}",
-        ratio(plans, tools),
-        goal,
-    )
-    bench.figures[f"plan_s {world.groups} groups"], bench.figures[f"tools_s {world.groups} groups"] = plans, tools
-    watched = plan(bench, memory=True).peaks
-    bench.figures[f"driver_mib {world.partitions} partitions"] = [watched.driver]
-    bench.figures[f"jvm_mib {world.partitions} partitions"] = [watched.jvm]
-
-
-TOOLS = (("kafka-get-offsets",), ("kafka-consumer-groups", "--describe", "--all-groups"))
-
-
-def tool(bench: Bench, name: str, *words: str) -> float:
-    command = ["-Xmx2g" if word == "-Xmx256m" else word for word in tool_command(bench.world.cluster, name, *words)]
-    ran = run(command)
-    check(ran, name)
-    return ran.seconds
-
-
-def plan(bench: Bench, *, memory: bool = False) -> Ran:
-    """Watching its memory slows it, so that either the one or the other is measured."""
-    saved = bench.folder / "plan.json"
-    command = [sys.executable, "-m", "reconciler", "plan", str(bench.manifests), "--out", str(saved)]
-    ran = run([*command, "--spark-master", ENGINE], memory=memory, cwd=bench.folder)
-    check(ran, "plan")
-    return ran
-
-
-def check(ran: Ran, what: str) -> None:
-    if ran.exit_code:
-        raise RuntimeError(f"{what}: exit code {ran.exit_code}\n{ran.stdout[-1_000:]}\n{ran.stderr[-2_000:]}")
-
-
-def warm_scan(bench: Bench) -> None:
-    """The same needs in a session that is warm, against the same calls in plain Python."""
-    words = (bench.world.servers, str(bench.sizes.repeat))
-    found = ours("bench.scanning", "scans", ENGINE, *words, str(bench.manifests))[str(bench.manifests)]
-    other = ours("bench.scanning", "plain", *words)
-    parts = ", ".join(f"{name} {statistics.median(other[f'{name}_s']):.2f}" for name in ("offsets", "commits", "log"))
-    bench.row(
-        f"scan alone, warm session, {bench.world.partitions:,} partitions, {bench.world.groups:,} groups",
-        results.told(found, " s", digits=2),
-        f"the same librdkafka calls in plain Python: {results.told(other['plain_s'], ' s', digits=2)} (of these {parts})",
-        ratio(found, other["plain_s"]),
-        "≤ 1.5 ×",
-    )
-
-
-def session_start(bench: Bench) -> None:
-    """Each start in a process of its own; the server of the second row has served one session before."""
-    cold = [ours("bench.scanning", "session", ENGINE) for _ in range(bench.sizes.repeat)]
-    bare = [ours("bench.scanning", "session", ENGINE, "bare") for _ in range(bench.sizes.repeat)]
-    first = statistics.median(each["first_row_s"] for each in cold)
-    bench.figures["session_s cold"] = [each["session_s"] for each in cold]
-    bench.row(
-        f"start of a session, cold, `{ENGINE}`",
-        results.told([each["session_s"] for each in cold], " s"),
-        f"first row from a Python worker after {first:.1f} s",
-        goal="≤ 6 s",
-    )
-    first = statistics.median(each["first_row_s"] for each in bare)
-    bench.row(
-        "the same without the archive of classes, as on a machine's first run",
-        results.told([each["session_s"] for each in bare], " s"),
-        f"first row from a Python worker after {first:.1f} s",
-        goal="≤ 6 s",
-    )
-    log = bench.folder / "connect"
-    log.mkdir(exist_ok=True)
-    with connect_server(log) as remote:
-        _first, *warm = (ours("bench.scanning", "session", remote) for _ in range(bench.sizes.repeat + 1))
-    first = statistics.median(each["first_row_s"] for each in warm)
-    bench.row(
-        "start of a session, warm Connect server",
-        results.told([each["session_s"] for each in warm], " s", digits=2),
-        f"first row from a Python worker after {first:.1f} s",
-        goal="≤ 1 s",
-    )
-
-
-def partitions_alone(bench: Bench) -> tuple[list[float], list[float]]:
-    """Warm scans of an empty need and of all partitions' offsets."""
-    words = (ENGINE, bench.world.servers, str(bench.sizes.repeat), "empty", "partitions")
-    found = ours("bench.scanning", "scans", *words)
-    bench.say(f"{bench.world.partitions:,} partitions {results.told(found['partitions'], ' s', digits=2)}")
-    bench.figures |= {f"{name}_s {bench.world.partitions} partitions": each for name, each in found.items()}
-    return found["empty"], found["partitions"]
-
-
-def growth(bench: Bench, small: tuple[list[float], list[float]], few: int) -> None:
-    large = partitions_alone(bench)
-    net = [statistics.median(scans) - statistics.median(empty) for empty, scans in (small, large)]
-    times = bench.world.partitions / few
-    bench.row(
-        f"growth from {few:,} to {bench.world.partitions:,} partitions (× {times:.1f}), warm, an empty scan subtracted",
-        f"{net[0]:.2f} s → {net[1]:.2f} s",
-        f"empty scan: {results.told(large[0], ' s', digits=2)}; whole: {results.told(large[1], ' s', digits=2)}",
-        f"{net[1] / net[0]:.1f} ×",
-        f"≤ {times:.0f} ×",
-    )
-
-
-def memory(bench: Bench) -> None:
-    """Peaks of a whole `plan`; the planner and the plan itself are in the driver's."""
-    runs = [plan(bench, memory=True) for _ in range(bench.sizes.tools)]
-    both = [ran.peaks.driver + ran.peaks.jvm for ran in runs]
-    middle = sorted(runs, key=lambda ran: ran.peaks.driver + ran.peaks.jvm)[len(runs) // 2].peaks
-    bench.row(
-        f"driver and JVM, peak, whole `plan` at {bench.world.partitions:,} partitions and "
-        f"{bench.world.groups * COMMITS_PER_GROUP:,} commits",
-        results.told(both, " MiB", digits=0),
-        f"driver {middle.driver:.0f}, JVM {middle.jvm:.0f}; Python workers beside them {middle.workers:.0f} MiB; "
-        f"the plan takes {results.told([plan(bench).seconds], ' s')}",
-        goal="≤ 1,024 MiB",
-    )
-    bench.figures[f"driver_mib {bench.world.partitions} partitions"] = [ran.peaks.driver for ran in runs]
-    bench.figures[f"jvm_mib {bench.world.partitions} partitions"] = [ran.peaks.jvm for ran in runs]
-    alone = ours("bench.scanning", "commits", bench.world.servers, str(bench.sizes.repeat))
-    bench.figures[f"commits_s {bench.world.groups} groups"] = alone
-    bench.row(
-        f"commits of {bench.world.groups:,} groups × {COMMITS_PER_GROUP}, our reader without Spark, one process",
-        results.told(alone, " s", digits=2),
-    )
-
-
-def commit_log(bench: Bench) -> None:
-    """Five million records: from asking to facts in the driver, on two cores; ours without Spark; and Kafka's own reader."""
-    bench.world.grow_log(bench.sizes.records)
-    records = log_records(bench.world.servers)
-    repeat = str(bench.sizes.repeat)
-    found = ours("bench.scanning", "scans", ENGINE, bench.world.servers, repeat, "log")["log"]
-    alone = ours("bench.scanning", "log", bench.world.servers, repeat)
-    rates = [records / seconds / 1_000 for seconds in found]
-    bench.figures["log_records_per_s"] = [rate * 1_000 for rate in rates]
-    bench.figures["log_records_per_s one process"] = [
-        count / seconds for count, seconds in zip(alone["records"], alone["log_s"], strict=True)
-    ]
-    single = [count / seconds / 1_000 for count, seconds in zip(alone["records"], alone["log_s"], strict=True)]
-    words = (
-        *("--topic", LOG, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "20000"),
-        *("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
-    )
-    console = [records / tool(bench, "kafka-console-consumer", *words) / 1_000 for _ in range(bench.sizes.tools)]
-    bench.row(
-        f"commit log, {records:,} records, warm session, listings and reduction included",
-        f"{results.told(rates, ' thousand records/s', digits=0)} on two cores",
-        f"`kafka-console-consumer` with Kafka's own formatter: {results.told(console, ' thousand/s', digits=0)}; "
-        f"our reader without Spark, one process: {results.told(single, ' thousand/s', digits=0)}",
-        ratio(found, [records / rate / 1_000 for rate in console]),
-        "≥ 300 thousand/s",
-    )
-
-
-def ratio(ours_s: list[float], theirs_s: list[float]) -> str:
-    return f"{statistics.median(ours_s) / statistics.median(theirs_s):.2f} ×"
+PHASES = ("plan", "plan-connect", "scan", "session", "plan-more", "scan-more", "units", "growth", "memory", "log")
 
 
 @contextmanager
@@ -285,52 +49,70 @@ def speaking() -> Iterator[Callable[[str], None]]:
     yield lambda text: print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-def measure(sizes: Sizes, *, heap_mib: int, dry: bool) -> None:
+def measure(sizes: Sizes, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:
+    kept = json.loads(FIGURES.read_text(encoding="utf-8")) if len(only) < len(PHASES) and FIGURES.is_file() else {}
     with (
         speaking() as say,
         tempfile.TemporaryDirectory(prefix="reconciler-bench-scan-") as folder,
         world(heap_mib=heap_mib, say=say) as made,
     ):
-        bench = Bench(made, Path(folder), sizes, say)
+        bench = Bench(made, Path(folder), sizes, say, kept.get("rows", {}), kept.get("figures", {}))
         bench.write_manifests()
 
-        def tell() -> None:
+        def phase(name: str, work: Callable[[], object]) -> None:
+            if name not in only:
+                return
+            bench.phase, bench.rows[name] = name, []
+            work()
             if not dry:
                 results.write("scan", "Scan", section(bench))
-                FIGURES.write_text(json.dumps(bench.figures, indent=1) + "\n", encoding="utf-8")
+                FIGURES.write_text(
+                    json.dumps({"rows": bench.rows, "figures": bench.figures}, indent=1, ensure_ascii=False) + "\n",
+                    encoding="utf-8",
+                )
+
+        def after(name: str) -> bool:
+            return any(each in only for each in PHASES[PHASES.index(name) :])
 
         made.grow_topics(sizes.partitions)
         made.grow_groups(sizes.groups)
-        while not any(ARCHIVES.glob("*.jsa")) and len(bench.first) < 3:
-            # The second run on a machine leaves the archive of classes that later ones start from.
-            bench.first.append(plan(bench).seconds)
-        whole_plan(bench, "≤ 0.40 ×")
-        warm_scan(bench)
-        tell()
-        session_start(bench)
-        small = partitions_alone(bench)
-        tell()
-        made.grow_groups(sizes.more_groups)
-        whole_plan(bench, "≤ 0.10 ×")
-        warm_scan(bench)
-        tell()
-        made.grow_topics(sizes.more_partitions)
-        growth(bench, small, sizes.partitions)
-        memory(bench)
-        tell()
-        commit_log(bench)
-        tell()
+        _warm_up(bench)
+        phase("plan", lambda: whole_plan(bench, "≤ 0.40 ×"))
+        phase("plan-connect", lambda: plan_over_connect(bench))
+        phase("scan", lambda: warm_scan(bench))
+        phase("session", lambda: session_start(bench))
+        small = partitions_alone(bench) if "growth" in only else ([], [])
+        if after("plan-more"):
+            made.grow_groups(sizes.more_groups)
+        phase("plan-more", lambda: whole_plan(bench, "≤ 0.10 ×"))
+        phase("scan-more", lambda: warm_scan(bench))
+        phase("units", lambda: units(bench))
+        if "growth" in only or "memory" in only:
+            made.grow_topics(sizes.more_partitions)
+        phase("growth", lambda: growth(bench, small, sizes.partitions))
+        phase("memory", lambda: memory(bench))
+        phase("log", lambda: commit_log(bench))
         print("\n".join(section(bench)))
 
 
+def _warm_up(bench: Bench) -> None:
+    """The second run on a machine leaves the archive of classes that later ones start from."""
+    for _ in range(3):
+        if not any(ARCHIVES.glob("*.jsa")):
+            plan(bench)
+
+
 def section(bench: Bench) -> list[str]:
+    missing = [name for name in PHASES if not bench.rows.get(name)]
     return [
         results.machine(DEFAULT_VERSION),
         "",
         "Three brokers, one replica of each partition; every partition holds a record of ten days ago and one of now; the groups commit on the first",
-        f"{bench.world.homes * PARTITIONS_PER_TOPIC:,} partitions, and a quarter of them is one record behind there. Ours and the opponent take turns on the same cluster. Median (lowest–highest, runs).",
+        f"{bench.world.homes * PARTITIONS_PER_TOPIC:,} partitions, and a quarter of them is one record behind there. Ours and the opponent take turns on",
+        "the same cluster. Median (lowest–highest, runs).",
         "",
-        *results.table(HEAD, bench.rows),
+        *results.table(HEAD, [row for name in PHASES for row in bench.rows.get(name, ())]),
+        *([] if not missing else ["", f"Not measured yet: {', '.join(missing)} (`python -m bench.scan --only …`)."]),
     ]
 
 
@@ -338,13 +120,14 @@ def main() -> None:
     given = argparse.ArgumentParser(description="The scan against its opponents.")
     given.add_argument("--quick", action="store_true", help="a tenth of the size")
     given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
+    given.add_argument("--only", nargs="+", choices=PHASES, default=PHASES, help="these phases")
     given.add_argument("--repeat", type=int, help="runs of ours, and of the plain calls")
     given.add_argument("--tools", type=int, help="runs of Kafka's tools")
     given.add_argument("--heap-mib", type=int, default=1_024, help="of each broker")
     chosen = given.parse_args()
     sizes = QUICK if chosen.quick else Sizes()
     sizes = replace(sizes, repeat=chosen.repeat or sizes.repeat, tools=chosen.tools or sizes.tools)
-    measure(sizes, heap_mib=chosen.heap_mib, dry=chosen.dry)
+    measure(sizes, heap_mib=chosen.heap_mib, dry=chosen.dry, only=chosen.only)
 
 
 if __name__ == "__main__":

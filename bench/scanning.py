@@ -4,30 +4,31 @@
     python -m bench.scanning scans ENGINE SERVERS REPEAT NEEDS…     NEEDS: empty, partitions, log, or a folder of manifests
     python -m bench.scanning plain SERVERS REPEAT
     python -m bench.scanning log SERVERS REPEAT
-    python -m bench.scanning commits SERVERS REPEAT
+    python -m bench.scanning chunks SERVERS REPEAT MANIFESTS
 
 ENGINE is a Spark master or an sc:// address. What the figures mean is told in bench.scan.
 """
 
+import gc
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bench import plain
 from bench.world import DAY_MS, LOG
 from reconciler.kafka import workload
 from reconciler.kafka.commit_log import read_commit_log
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.group_listing import list_groups
-from reconciler.kafka.read import read_group_commits
+from reconciler.kafka.facts import CommitsChunk, LogChunk, PartitionsChunk, read_chunk
 from reconciler.load.files import load
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import Engine, _chunks, _list, _work, close, scan
 from reconciler.scan.session import _LOCAL_JVM, Start
 
 TIMEOUT_S = 60.0
@@ -101,25 +102,38 @@ def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
     partitions = sorted(workload.partition_states(servers, LOG))
     read: list[float] = []
     found: list[float] = []
+    cpu: list[float] = []
+    gc.disable()
     for _ in range(repeat):
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         (batch,) = read_commit_log(connection, partitions, origins={})
         found.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - cpu_started)
         read.append(sum(count or 0 for count in batch.column("records").to_pylist()))
-    return {"log_s": found, "records": read}
+    return {"log_s": found, "cpu_s": cpu, "records": read}
 
 
-def commits_alone(servers: str, repeat: int) -> list[float]:
-    """Seconds for the commits of all groups by our reader without Spark: one process, one client."""
+def chunks(servers: str, repeat: int, manifests: str) -> dict[str, list[float]]:
+    """Microseconds of CPU per partition, commit and record of the log: what a Spark task runs, on its first chunk of each source."""
     connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
-    groups = sorted(list_groups(connection, hidden=False).groups)
+    wanted = needs(manifests)
+    listed = _list(wanted, connection, lambda _said: None)
+    work = _work(wanted, connection, listed)
+    found: dict[str, list[float]] = {"partition": [], "commit": [], "record": []}
+    first = {type(chunk): chunk for chunk in reversed(_chunks(listed))}
+    gc.disable()
+    for _ in range(repeat + 1):
+        for kind, name in ((PartitionsChunk, "partition"), (CommitsChunk, "commit"), (LogChunk, "record")):
+            started = time.process_time()
+            *_, run = read_chunk(work, 0, first[kind], now_s=time.time(), isolated=False)
+            cpu_s = time.process_time() - started
+            count = sum(run.column("records").to_pylist()) if kind is not LogChunk else _records(listed, first[kind])
+            found[name].append(cpu_s * 1e6 / count)
+    return {name: each[1:] for name, each in found.items()}
 
-    def once() -> None:
-        for batch in read_group_commits(connection, groups):
-            assert batch.column("error").null_count == batch.num_rows
 
-    once()
-    return [timed(once) for _ in range(repeat)]
+def _records(listed: Any, chunk: Any) -> int:
+    return sum(listed.log_sizes[number] for number in chunk.partitions)
 
 
 def _same(batches: Iterator[object]) -> Iterator[object]:
@@ -135,8 +149,8 @@ def main(kind: str, *words: str) -> None:
             found = scans(engine_of(words[0]), words[1], int(words[2]), list(words[3:]))
         case "plain":
             found = plain.measured(words[0], int(words[1]))
-        case "commits":
-            found = commits_alone(words[0], int(words[1]))
+        case "chunks":
+            found = chunks(words[0], int(words[1]), words[2])
         case "log":
             found = log_alone(words[0], int(words[1]))
         case _:

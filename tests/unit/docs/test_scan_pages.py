@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bench import scaling
 from reconciler.load.reference import filled
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader
@@ -68,6 +69,15 @@ def test_example_of_the_page_is_the_one_that_is_run() -> None:
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(fresh, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == fresh
+
+
+def test_reckoning_is_that_of_the_measured_figures() -> None:
+    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 reckons anew)."""
+    page = ROOT / "docs" / "scaling.md"
+    fresh = filled(page.read_text(encoding="utf-8"), scaling.sections())
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(fresh, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == fresh
 
 
 def test_code_that_reads_the_files_runs(
