@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -218,6 +218,8 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
 ) -> None:
     """Take any one of the printed grants away and the doctor of that purpose exits 1 and names the operation, or sees fewer topics; give it back and all
     fits. So the grants are the least, and no right is asked for that nothing needs. The doctor itself makes no topic, no group and no record."""
+    # The test above may have removed it, and nothing is told about the rights on what does not exist.
+    workload.commit(guarded.bootstrap_servers, "old-etl", {("payments", 0): 50})
     write_manifests(tmp_path, guarded)
     commands = granted(tmp_path, guarded)
     monkeypatch.chdir(tmp_path)
@@ -235,13 +237,17 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
         [topics] = re.findall(r"(\d+) topics?, ", said)
         return told, int(topics)
 
-    def until(purpose: str, wanted: Callable[[list[str], int], bool], what: str) -> list[str]:
+    def named(operations: Sequence[str], told: list[str]) -> bool:
+        shown = " ".join(told).replace("_", "").upper()
+        return any(operation in shown for operation in operations)
+
+    def until(purpose: str, wanted: Callable[[list[str], int], bool], what: str) -> None:
         """Authorizers learn of a grant some time after the tool was told that it is made."""
         deadline = time.monotonic() + 30
         while True:
             told, topics = asked(purpose)
             if wanted(told, topics):
-                return told
+                return
             assert time.monotonic() < deadline, f"{what}: {told}, {topics} topics"
 
     until("plan", lambda told, _topics: not told, "the plan principal to fit")
@@ -263,9 +269,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
                 # What a pattern means to a principal is what it sees: nobody can tell it that there is more (docs/rights.md).
                 until(purpose, lambda _told, topics: topics < whole, f"{line} to hide topics")
             else:
-                told = until(purpose, lambda told, _topics: bool(told), f"somebody to miss {line}")
-                shown = " ".join(told).replace("_", "").upper()
-                assert any(operation in shown for operation in operations), f"{line}: {told}"
+                until(purpose, lambda told, _, asked_for=operations: named(asked_for, told), f"somebody to miss {line}")
             toolbox.run("kafka-acls", *words)
     for purpose in everybody:
         until(purpose, fits, f"{purpose} to fit again")
