@@ -18,6 +18,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from confluent_kafka import Consumer
+
 from bench import results
 from bench.processes import command_of, descendants, mebibytes
 from reconciler.kafka import workload
@@ -125,7 +127,8 @@ def traffic(servers: str) -> None:
     with ExitStack() as running:
         for member in range(2):
             running.enter_context(workload.member(servers, "members", names[: member + 5]))
-        running.enter_context(workload.member(servers, "modern", names, properties=MODERN))
+        modern = threading.Thread(target=modern_member, args=(servers, names, leave), daemon=True)
+        modern.start()
         running.enter_context(workload.standalone_committer(servers, "alone", {(names[1], 0): 1}, every_s=0.5))
         producing = threading.Thread(target=produce, daemon=True)
         producing.start()
@@ -133,9 +136,24 @@ def traffic(servers: str) -> None:
         sys.stdin.read()
         leave.set()
         producing.join(LIMIT_S)
+        modern.join(LIMIT_S)
 
 
-MODERN = {"group.protocol": "consumer"}
+def modern_member(servers: str, names: list[str], leave: threading.Event) -> None:
+    """A member of the new protocol, which takes none of the old one's timeouts."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "modern",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 500,
+        }
+    )
+    consumer.subscribe(names)
+    while not leave.is_set():
+        consumer.poll(0.05)
+    consumer.close()
 
 
 @contextmanager
