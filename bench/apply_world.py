@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.kafka import workload
@@ -62,21 +62,26 @@ class World:
             first = at % 3
             self.preferred[topic, number] = tuple((first + step) % 3 + 1 for step in range(REPLICAS))
         admin = admin_client(self.servers)
-        names = [*self.topics, COMMITTED]
+        names = self.topics
         for begin in range(0, len(names), _TOPICS_PER_CALL):
             new = []
             for name in names[begin : begin + _TOPICS_PER_CALL]:
-                count = COMMITS_PER_GROUP if name == COMMITTED else self.partitions
-                order = [list(self.preferred.get((name, number), (1, 2))) for number in range(count)]
-                new.append(NewTopic(name, num_partitions=count, replica_assignment=order))
+                order = [list(self.preferred[name, number]) for number in range(self.partitions)]
+                new.append(NewTopic(name, num_partitions=self.partitions, replica_assignment=order))
             for future in admin.create_topics(new, operation_timeout=_LIMIT_S, request_timeout=_LIMIT_S).values():
                 future.result()
             self.say(f"made {begin + len(new):,} of {len(names):,} topics")
         for server in self.servers.split(","):
             workload.wait_until(lambda server=server: set(self.preferred) <= set(leaders(server)), _LIMIT_S, "leaders")
         _produce(self.servers, self.all, self.records)
-        workload.commit(self.servers, "first", {(COMMITTED, 0): 0}, deadline_s=60)
+        for server in self.servers.split(","):
+            workload.wait_until(lambda server=server: self.in_sync(server), _LIMIT_S, "all in sync", every_s=1.0)
         self.say(f"{self.records} records in each of {len(self.all):,} partitions")
+
+    def make_commit_log(self) -> None:
+        """It comes to be with the first commit."""
+        workload.create_topics(self.servers, [workload.Topic(COMMITTED, COMMITS_PER_GROUP, REPLICAS)])
+        workload.commit(self.servers, "first", {(COMMITTED, 0): 0}, deadline_s=60)
 
     def dead_groups(self, names: Sequence[str]) -> None:
         """Groups that are EMPTY, with ten commits each."""
@@ -119,6 +124,12 @@ class World:
         )
         assert answer.returncode == 0, answer.stderr[-800:]
         workload.wait_until(lambda: self.misled(partitions) == len(partitions), _LIMIT_S, "another preference")
+        for server in self.servers.split(","):
+            workload.wait_until(lambda server=server: self.in_sync(server), _LIMIT_S, "all in sync")
+
+    def in_sync(self, server: str) -> bool:
+        shown = states(server)
+        return all(at in shown and shown[at][2] == REPLICAS for at in self.preferred)
 
     def misled(self, partitions: Sequence[At]) -> int:
         """The fewest of these that any broker shows with the preferred order and another leader than its first."""
@@ -145,24 +156,24 @@ def world(topics: int, partitions: int, records: int, *, heap_mib: int, say: Say
     cluster = start(3, name="bench-apply", heap_mib=heap_mib, properties=properties, progress=say)
     try:
         made = World(cluster, say, [f"bench-{number:04}" for number in range(topics)], partitions, records)
-        made.make()
+        made.make_commit_log()
         yield made
     finally:
         stop(cluster, timeout_s=90)
 
 
-def states(server: str) -> dict[At, tuple[int, tuple[int, ...]]]:
-    """Leader and replicas of every partition, by one broker's metadata."""
+def states(server: str) -> dict[At, tuple[int, tuple[int, ...], int]]:
+    """Leader, replicas and how many of them are in sync, of every partition, by one broker's metadata."""
     topics = admin_client(server).list_topics(timeout=60).topics
     return {
-        (name, number): (partition.leader, tuple(partition.replicas))
+        (name, number): (partition.leader, tuple(partition.replicas), len(partition.isrs))
         for name, topic in topics.items()
         for number, partition in topic.partitions.items()
     }
 
 
 def leaders(server: str) -> dict[At, int]:
-    return {at: leader for at, (leader, _replicas) in states(server).items() if leader >= 0}
+    return {at: leader for at, (leader, _replicas, _in_sync) in states(server).items() if leader >= 0}
 
 
 def log_starts(cluster: Cluster, folder: Path) -> dict[At, int]:
@@ -189,21 +200,33 @@ def _commit(admin: AdminClient, group: str) -> "Future[Any]":
 
 
 def _produce(servers: str, partitions: Sequence[At], count: int) -> None:
-    refused: list[object] = []
-    producer = Producer(
-        # The library sends a request per partition, and a broker answers those of a connection one by one: not after its followers.
-        producer_properties(servers) | {"acks": "1", "linger.ms": 50, "queue.buffering.max.messages": 2_000_000},
-        logger=Quiet(),
-    )
+    """At least `count` records in each; what is refused while brokers still make their logs is written again."""
+    refused: list[At] = []
+    # The library sends a request per partition, and a broker answers those of a connection one by one: not after its followers.
+    properties = producer_properties(servers) | {
+        "acks": "1",
+        "linger.ms": 50,
+        "queue.buffering.max.messages": 2_000_000,
+    }
 
-    def delivered(error: object, _message: object) -> None:
-        if error is not None:
-            refused.append(error)
+    def delivered(error: object, message: Message) -> None:
+        topic, number = message.topic(), message.partition()
+        if error is not None and topic is not None and number is not None:
+            refused.append((topic, number))
 
-    for topic, number in partitions:
-        for _ in range(count):
+    wanted = [at for at in partitions for _ in range(count)]
+    for _ in range(10):
+        refused.clear()
+        producer = Producer(properties, logger=Quiet())
+        for done, (topic, number) in enumerate(wanted):
             producer.produce(topic, b"x", partition=number, on_delivery=delivered)
-        producer.poll(0)
-    left = producer.flush(_LIMIT_S)
-    if refused or left:
-        raise RuntimeError(f"{len(refused)} records refused, {left} not acknowledged: {refused[:1]}")
+            if done % 100 == 0:
+                producer.poll(0)
+        left = producer.flush(_LIMIT_S)
+        if left:
+            raise RuntimeError(f"{left} records not acknowledged")
+        if not refused:
+            return
+        wanted = list(refused)
+        time.sleep(1.0)
+    raise RuntimeError(f"{len(refused)} records refused")

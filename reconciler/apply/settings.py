@@ -12,7 +12,7 @@ class Settings:
     leaders_at_once: int = 4
     calls_per_leader: int = 2
     """Requests to one leader side by side, on connections of their own: each mostly waits for the followers' next fetch."""
-    groups_per_call: int = 1_000
+    groups_per_call: int = 500
     group_calls_at_once: int = 2
     """The last look of one batch goes on while coordinators carry out the other."""
     elections_per_call: int = 1_000

@@ -29,7 +29,7 @@ from reconciler.model.snapshot import Unread
 # The broker gives up earlier than the client: REQUEST_TIMED_OUT from a leader says more than a silence.
 _BROKER_SHARE = 0.6
 
-_SIDE_BY_SIDE = 8
+_SIDE_BY_SIDE = 16
 """Connections to each coordinator over which one call's group removals are spread."""
 
 

@@ -1,0 +1,105 @@
+"""Two applies of one plan at the same time, as two processes: requests may be wasted, nothing else. Judged by Kafka's own tools."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka import journal as topic_journal
+from reconciler.kafka.connect import Connection
+from reconciler.model.entry import Entry, Event, parse
+from reconciler.sandbox.cluster import Cluster
+from tests.e2e.applying import (
+    GROUPS,
+    PARTITIONS,
+    TURNED,
+    World,
+    command,
+    environment,
+    made_and_planned,
+    results,
+)
+
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+
+
+@pytest.mark.parametrize("kept", ["file", "topic"])
+def test_two_at_once_do_no_harm(cluster: Cluster, tmp_path: Path, kept: str) -> None:
+    """Every action ends applied or satisfied in both, applied in at least one; the cluster is as planned; the journal they share
+    is readable and tells both, also of one address."""
+    more = ""
+    if kept == "topic":
+        name = f"_journal.two.{uuid4().hex[:8]}"
+        topic_journal.create_topic(Connection(tuple(cluster.bootstrap_servers.split(","))), name, retention_ms=-1)
+        more = f"  journal: {{topic: {name}}}\n"
+    world = made_and_planned(cluster, tmp_path, more=more)
+    both = [start(world, "results-1.json")]
+    # The first stands still in the middle until the second has rechecked everything and begun, so that both send for the same subjects.
+    sent_something(both[0], 180)
+    both[0].send_signal(signal.SIGSTOP)
+    try:
+        both.append(start(world, "results-2.json"))
+        # Stopped while it held the journal's lock it would hold up the second, too: not for longer than this.
+        sent_something(both[1], 90)
+    finally:
+        both[0].send_signal(signal.SIGCONT)
+    said = [process.communicate(timeout=300)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    told = [results(world, f"results-{number}.json") for number in (1, 2)]
+    outcomes = [{line["address"]: line for line in each["outcomes"]} for each in told]
+    assert all(len(each) == PARTITIONS + GROUPS + TURNED for each in outcomes)
+    for address in outcomes[0]:
+        ends = {each[address]["status"] for each in outcomes}
+        assert ends <= {"applied", "satisfied"}, (address, [each[address] for each in outcomes])
+        assert "applied" in ends, (address, [each[address] for each in outcomes])
+    world.assert_as_planned()
+
+    entries = journal(world)
+    runs = [each["run_id"] for each in told]
+    assert {entry.run_id for entry in entries} == set(runs)
+    for run, ended in zip(runs, outcomes, strict=True):
+        sent = {str(entry.address) for entry in entries if entry.run_id == run and entry.event is Event.INTENT}
+        assert sent == {address for address, line in ended.items() if line["sends"]}
+    contested = sorted(address for address in outcomes[0] if all(each[address]["sends"] for each in outcomes))
+    for address in contested[:1]:
+        assert {entry.run_id for entry in journal(world, "--address", address)} == set(runs)
+
+
+def start(world: World, into: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("apply", "plan.json", "--results", into, "--batch", "7"),
+        cwd=world.folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
+    """Until its progress tells of the first batch, or that long."""
+    assert process.stderr is not None
+    until, said = time.monotonic() + at_most_s, b""
+    while time.monotonic() < until and b"elections: " not in said:
+        if select.select([process.stderr], [], [], 1.0)[0]:
+            said += os.read(process.stderr.fileno(), 4096)
+
+
+def journal(world: World, *words: str) -> list[Entry]:
+    shown = subprocess.run(
+        command("journal", "-o", "json", *words),
+        cwd=world.folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    return [parse(line) for line in shown.stdout.splitlines()]
