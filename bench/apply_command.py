@@ -54,7 +54,7 @@ metadata: {{name: bench}}
 spec:
   clusterId: {made.cluster.cluster_id}
   bootstrapServers: {json.dumps(made.servers.split(","))}
-  limits: {{topics: {len(made.topics)}, groups: 1000000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+  limits: {{topics: {len(made.topics)}, groups: 1000000, elections: 1000000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
 """
         (folder / "manifests" / "all.yaml").write_text(f"{cluster}---\napiVersion: reconciler/v1\n{policy}")
         time.sleep(1.5)  # idleFor: 1s

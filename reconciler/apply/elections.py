@@ -108,7 +108,9 @@ def _seen(
     actions = {go.attempt.action.partition: go.attempt.action for go in ready}
     awaited = [p for p, answer in answers.items() if answer.answer in (Answer.DONE, Answer.READ_BACK)]
     after = run.gateway.partitions_now(actions, offsets=False)
-    for _ in range(run.settings.leader_seen_ms // _POLL_MS):
+    # By the clock: a look at thousands of partitions takes longer than the pause between two.
+    until_ms = run.clock() + run.settings.leader_seen_ms
+    while run.clock() < until_ms:
         if all(_is_wanted(actions[p], after[p]) or not after[p].exists for p in awaited):
             break
         run.sleep(_POLL_MS / 1000)
