@@ -31,7 +31,9 @@ def journal(
             case Format.TEXT:
                 return console.styled(render.journal_text(entries, width=common.terminal_width()), colour=colour)
             case Format.JSON:
-                return "".join(harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries)
+                return "".join(
+                    harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries
+                )
             case Format.MD | Format.GITHUB | Format.SARIF:
                 raise UsageError(f"-o {chosen}: the journal comes as text or json")
 

@@ -406,7 +406,9 @@ def test_a_group_behind_the_floor_blocks_and_is_named_with_what_it_would_skip() 
     assert decision.reason == 'group "billing" is at 5 and would skip 35 records below 40; 1 more group is behind'
     assert "consumers: clamp" in decision.next_step
     many = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
-    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason.endswith("; 1,002 more groups are behind")
+    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason.endswith(
+        "; 1,002 more groups are behind"
+    )
 
 
 def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
