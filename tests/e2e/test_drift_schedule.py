@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 RUNS = 20
 DRIFT_AFTER_S = 45
-DEADLINE_S = 420.0
+DEADLINE_S = 900.0
 POLICIES = ("newest", "short", "stream")
 
 

@@ -68,7 +68,7 @@ def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProces
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

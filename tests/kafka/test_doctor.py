@@ -243,7 +243,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
 
     def until(purpose: str, wanted: Callable[[list[str], int], bool], what: str) -> None:
         """Authorizers learn of a grant some time after the tool was told that it is made."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while True:
             told, topics = asked(purpose)
             if wanted(told, topics):
