@@ -48,7 +48,11 @@ def test_two_at_once_do_no_harm(cluster: Cluster, tmp_path: Path, kept: str) -> 
         sent_something(both[1], 90)
     finally:
         both[0].send_signal(signal.SIGCONT)
-    said = [process.communicate(timeout=300)[1] for process in both]
+    try:
+        said = [process.communicate(timeout=300)[1] for process in both]
+    finally:
+        for process in both:
+            process.kill()
     assert [process.returncode for process in both] == [0, 0], said
     told = [results(world, f"results-{number}.json") for number in (1, 2)]
     outcomes = [{line["address"]: line for line in each["outcomes"]} for each in told]
