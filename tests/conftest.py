@@ -1,6 +1,7 @@
 """One real cluster for all tests that ask for it, and the rule that sandboxes are the only brokers a test may touch."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,10 @@ import pytest
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.named import status
 from reconciler.scan.scan import Engine, close
+
+# A shell that starts the tests in the background makes them, and every command that they start, deaf to Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
