@@ -234,7 +234,9 @@ class Storm(RuleBasedStateMachine):
                 records_per_call=size,
                 groups_per_call=size,
                 elections_per_call=size,
+                # One thread: the world is held against each request as it goes out.
                 leaders_at_once=1,
+                calls_per_leader=1,
                 attempts=3,
                 leader_seen_ms=300,
             ),
