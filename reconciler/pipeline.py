@@ -1,10 +1,6 @@
 """The verbs wired together: load → scan → plan → recheck → apply. Reads like the picture in ARCHITECTURE.md; decides nothing itself."""
 
-import getpass
 import json
-import os
-import socket
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler import __version__
+from reconciler import __version__, provenance
 from reconciler.apply import results, resume
 from reconciler.apply.applier import DEFAULTS as DEFAULT_SIZES
 from reconciler.apply.applier import apply as send
@@ -27,10 +23,10 @@ from reconciler.kinds import Cluster
 from reconciler.load import files, schema, secrets
 from reconciler.load.manifest_set import ClusterManifests, ManifestSet
 from reconciler.model.action import Mode
-from reconciler.model.entry import Author, Entry
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.entry import Entry
+from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan, Source
+from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Unread
 from reconciler.plan import document, limits, planner, recheck
 from reconciler.plan.within import Reviewed, within
@@ -106,29 +102,6 @@ def connection(cluster: Cluster, run: Run) -> Connection:
     return made
 
 
-def journal(cluster: Cluster, made: Connection | None, *, commit: str | None = None) -> FileJournal | TopicJournal:
-    """The journal that the Cluster manifest names: a topic, or a file under the folder where the command runs."""
-    author = Author(who=whoami(), commit=commit)
-    if made and (topic := cluster.spec.journal.topic):
-        return TopicJournal(made, topic, author=author)
-    return FileJournal(Path(".reconciler") / f"{cluster.metadata.name}.jsonl", author=author)
-
-
-def _last_purges(kept: FileJournal | TopicJournal) -> Mapping[TopicPartition, int] | Unread:
-    try:
-        return kept.last_purges()
-    except JournalUnavailable as unreadable:
-        return Unread(str(unreadable))
-
-
-def _begun(kept: FileJournal | TopicJournal, plan_digest: str) -> Mapping[Address, Entry]:
-    try:
-        return kept.unfinished(plan_digest)
-    except JournalUnavailable:
-        # What cannot be read cannot be taken up; what cannot be written stops the run at its first intent.
-        return {}
-
-
 def plan(
     manifests: ClusterManifests,
     run: Run,
@@ -144,7 +117,9 @@ def plan(
     with scan.starting(needs, run.engine) as start:
         made = connection(manifests.cluster, run)
         wants_purges = any(need.last_purge for need in needs.topics)
-        purges = _last_purges(journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
+        purges = (
+            provenance.last_purges(provenance.journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
+        )
         snapshot = scan.scan(
             needs,
             made,
@@ -161,7 +136,7 @@ def plan(
         policies=manifests.policies,
         waivers=manifests.waivers,
         snapshot=snapshot,
-        source=source(manifests),
+        source=provenance.source(manifests),
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,
@@ -169,22 +144,6 @@ def plan(
     if reviewed is None:
         return planned
     return limits.judged(within(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
-
-
-def source(manifests: ClusterManifests) -> Source:
-    """The manifests' files and, inside a git checkout, its commit."""
-
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    paths = [file.path for file in manifests.files]
-    commit = git("rev-parse", "HEAD")
-    dirty = bool(commit and git("status", "--porcelain", "--", *paths))
-    return Source(commit=commit, dirty=dirty, manifests=manifests.files)
 
 
 def apply(
@@ -210,11 +169,11 @@ def apply(
             f"{manifests.cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
         )
     made = connection(manifests.cluster, run)
-    kept = journal(manifests.cluster, made, commit=planned.source.commit)
+    kept = provenance.journal(manifests.cluster, made, commit=planned.source.commit)
     checked = _recheck(planned, manifests, run, made, kept)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     digest = document.digest(planned)
-    begun = _begun(kept, digest)
+    begun = provenance.begun(kept, digest)
     if interrupted := resume.told(begun):
         run.progress(interrupted)
     rechecked, ending = resume.taken_up(checked.outcomes, begun)
@@ -276,7 +235,9 @@ def _recheck(
         needs,
         made,
         observed_at_ms=now_ms,
-        last_purges=_last_purges(kept) if any(need.last_purge for need in needs.topics) else Unread("not asked"),
+        last_purges=provenance.last_purges(kept)
+        if any(need.last_purge for need in needs.topics)
+        else Unread("not asked"),
         engine=run.engine,
         progress=run.progress,
         timeout_s=run.timeout_s,
@@ -311,16 +272,10 @@ def converge(
     )
 
 
-def whoami() -> str:
-    """Who runs this, for the journal: the CI's actor or the user at the host."""
-    actor = os.environ.get("GITHUB_ACTOR")
-    return actor or f"{getpass.getuser()}@{socket.gethostname()}"
-
-
 def journal_entries(manifests: ClusterManifests, run: Run, *, address: str | None = None) -> Iterator[Entry]:
     """What the journal holds, oldest first; `address`: only this address, or those below it."""
     made = connection(manifests.cluster, run) if manifests.cluster.spec.journal.topic else None
-    kept = journal(manifests.cluster, made)
+    kept = provenance.journal(manifests.cluster, made)
 
     def wanted(found: Address) -> bool:
         return address is None or str(found) == address or str(found).startswith(f"{address}/")

@@ -1,0 +1,69 @@
+"""Where a run comes from and what it leaves behind: the commit of its manifests, who runs it, and the journal that keeps both.
+
+Decided here: that a journal which cannot be read is Unread to the plan, never an empty one. What an entry says is decided in model/entry.
+"""
+
+import getpass
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from reconciler.apply.journal import FileJournal
+from reconciler.errors import JournalUnavailable
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.journal import TopicJournal
+from reconciler.kinds import Cluster
+from reconciler.load.manifest_set import ClusterManifests
+from reconciler.model.entry import Author, Entry
+from reconciler.model.names import Address, TopicPartition
+from reconciler.model.plan import Source
+from reconciler.model.snapshot import Unread
+
+
+def journal(cluster: Cluster, made: Connection | None, *, commit: str | None = None) -> FileJournal | TopicJournal:
+    """The journal that the Cluster manifest names: a topic, or a file under the folder where the command runs."""
+    author = Author(who=whoami(), commit=commit)
+    if made and (topic := cluster.spec.journal.topic):
+        return TopicJournal(made, topic, author=author)
+    return FileJournal(Path(".reconciler") / f"{cluster.metadata.name}.jsonl", author=author)
+
+
+def last_purges(kept: FileJournal | TopicJournal) -> Mapping[TopicPartition, int] | Unread:
+    """Epoch milliseconds of each partition's newest purge, or why nobody knows."""
+    try:
+        return kept.last_purges()
+    except JournalUnavailable as unreadable:
+        return Unread(str(unreadable))
+
+
+def begun(kept: FileJournal | TopicJournal, plan_digest: str) -> Mapping[Address, Entry]:
+    """What an interrupted run of that plan had begun, for the telling only: nothing is sent or left out by it."""
+    try:
+        return kept.unfinished(plan_digest)
+    except JournalUnavailable:
+        # What cannot be read cannot be taken up; what cannot be written stops the run at its first intent.
+        return {}
+
+
+def source(manifests: ClusterManifests) -> Source:
+    """The manifests' files and, inside a git checkout, its commit."""
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    paths = [file.path for file in manifests.files]
+    commit = git("rev-parse", "HEAD")
+    dirty = bool(commit and git("status", "--porcelain", "--", *paths))
+    return Source(commit=commit, dirty=dirty, manifests=manifests.files)
+
+
+def whoami() -> str:
+    """Who runs this, for the journal: the CI's actor or the user at the host."""
+    actor = os.environ.get("GITHUB_ACTOR")
+    return actor or f"{getpass.getuser()}@{socket.gethostname()}"
