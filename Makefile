@@ -80,7 +80,7 @@ mutants: setup  ## changes to kinds/ and plan/ that no test notices, hours: ONLY
 	@mkdir -p $(MUTANTS)/tree && git ls-files -z | tar --null -T - -c | tar -x -C $(MUTANTS)/tree
 	@$(BIN)/python -m venv $(MUTANTS)/venv && $(MUTANTS)/venv/bin/pip install --quiet mutmut==$(MUTMUT)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(MUTANTS)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
-	cd $(MUTANTS)/tree && nice $(CURDIR)/$(MUTANTS)/venv/bin/python -m tests.mutants ../verdicts.json $(or $(ONLY),reconciler.kinds reconciler.plan)
+	cd $(MUTANTS)/tree && nice $(abspath $(MUTANTS))/venv/bin/python -m tests.mutants ../verdicts.json $(or $(ONLY),reconciler.kinds reconciler.plan)
 
 test-matrix: java setup  ## both Kafkas, and the Pythons and Javas that are on this machine: ONLY=kafka=3.9.1
 	$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))

@@ -37,7 +37,7 @@ def unknown_partition(partition: TopicPartition, count: int) -> Objection:
     """A partition number beyond the last one."""
     return Objection(
         code="B102",
-        reason=f"{partition.topic} has {count} partitions, so none with number {partition.partition}",
+        reason=f"{partition.topic} has {count} partition{'s' if count != 1 else ''}, so none with number {partition.partition}",
         next_step="correct partitions; numbers begin at 0",
     )
 

@@ -61,7 +61,10 @@ class Now:
                 Status.FAILED, f"topic {partition.topic} is not listed, but the list is incomplete: {hidden.reason}"
             )
         if isinstance(facts.partitions, int) and partition.partition >= facts.partitions:
-            return Ending(Status.STALE, f"{partition} is gone: the topic has {facts.partitions} partitions")
+            return Ending(
+                Status.STALE,
+                f"{partition} is gone: the topic has {facts.partitions} partition{'s' if facts.partitions != 1 else ''}",
+            )
         return None
 
     def _purge(self, action: DeleteRecords) -> Ending | None:

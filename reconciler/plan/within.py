@@ -28,20 +28,25 @@ class Reviewed(Protocol):
 
 
 def within(plan: Plan, reviewed: Reviewed) -> Plan:
-    """`plan` without what `reviewed` does not hold: lower targets, and Blocked (B108) where nothing is left that was reviewed.
+    """`plan` without what `reviewed` does not hold: lower targets, and Blocked (B108) where nothing is left that was reviewed."""
+    known = reviewed.actions if plan.cluster_id == reviewed.cluster_id else ()
+    return replace(plan, decisions=tuple(intersected(plan.decisions, known)))
 
-    One pass over both, in address order; of the reviewed plan one action is held at a time.
+
+def intersected(decisions: Iterable[Decision], reviewed: Iterable[Action]) -> Iterator[Decision]:
+    """What `reviewed` leaves of `decisions`, one for one. One pass over both, in address order; one of each is held at a time.
+
+    A decision that is within what was reviewed comes out as the same object, so that a bounded plan costs no second plan's memory.
     """
-    known = iter(reviewed.actions if plan.cluster_id == reviewed.cluster_id else ())
-    bounded, following = [], next(known, None)
-    for decision in plan.decisions:
+    known = iter(reviewed)
+    following = next(known, None)
+    for decision in decisions:
         while following is not None and following.address < decision.address:
             following = next(known, None)
         same = following is not None and following.address == decision.address
-        bounded.append(_bounded(decision, following if same else None))
+        yield _bounded(decision, following if same else None)
     for _left in known:  # to the end, where a saved plan proves its digest
         pass
-    return replace(plan, decisions=tuple(bounded))
 
 
 def _bounded(decision: Decision, reviewed: Action | None) -> Decision:
@@ -83,6 +88,8 @@ def _purge(action: DeleteRecords, reviewed: Action | None) -> DeleteRecords | Ob
             return _beyond(
                 f"larger: nobody reviewed that group {shown(reader.group)} skips records from {reader.committed}"
             )
+    if before_offset == action.before_offset and accepted == action.guard.accepted:
+        return action
     reason = action.reason
     if before_offset < action.before_offset:
         reason += f"; reviewed up to {before_offset} only"

@@ -385,7 +385,7 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
     assert isinstance(exact[0], DeleteRecords)
     assert isinstance(exact[1], Blocked)
     assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
-    assert "orders has 1 partitions, so none with number 7" in exact[1].reason
+    assert "orders has 1 partition, so none with number 7" in exact[1].reason
     found = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
     assert isinstance(found[1], Skipped)
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from reconciler.model.names import Address, Place
 from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.plan import document
-from reconciler.plan.within import Change, Entry, compare, merged, within
+from reconciler.plan.within import Change, Entry, compare, intersected, merged, within
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 from tests.strategies.facts import OTHER_ID
 
@@ -42,8 +43,31 @@ def ignoring(*accepted: tuple[str, int], **changes: Any) -> DeleteRecords:
 
 @pytest.mark.parametrize("action", [purge(), removal(), election(), election(unclean=True)])
 def test_what_was_reviewed_just_so_goes_on_unchanged(action: Action) -> None:
-    assert bounded(action, action) is not None
     assert bounded(action, action) == action
+
+
+@pytest.mark.parametrize("action", [purge(), purge(skips=[("billing", 52_000)]), removal(), election(), blocked()])
+def test_what_is_within_review_is_the_same_object(action: Decision) -> None:
+    """A plan of a million actions is not held twice while it is bounded."""
+    assert bounded(action, *([action] if not isinstance(action, Blocked) else [])) is action
+
+
+def test_one_decision_at_a_time_of_either_side() -> None:
+    """Nothing is asked for before what came earlier was taken."""
+    asked: list[str] = []
+
+    def told(name: str) -> Iterator[DeleteRecords]:
+        for number in range(3):
+            asked.append(f"{name} {number}")
+            yield purge(partition=number)
+
+    taken = intersected(told("planned"), told("reviewed"))
+    assert asked == []
+    next(taken)
+    assert asked == ["reviewed 0", "planned 0"]
+    next(taken)
+    assert asked == ["reviewed 0", "planned 0", "planned 1", "reviewed 1"]
+    assert len(list(taken)) == 1
 
 
 @pytest.mark.parametrize("action", [purge(), removal(), election()])
