@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench bench-quick faults mutants test-matrix lint-workflows
+.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ test-kafka: java setup  ## real brokers
 
 faults: java setup  ## many fault trials on real brokers: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
 	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)
+
+soak: setup  ## the property tests with 100,000 examples each, hours: PROFILE=ci for 10,000
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),soak) $(PYTEST) tests/properties $(if $(ONLY),-k "$(ONLY)")
 
 bench: java setup  ## every bench at full size, into bench/RESULTS.md: about an hour, wants a quiet machine
 	$(BIN)/python bench/manifests.py

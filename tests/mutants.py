@@ -1,8 +1,8 @@
 """Judges mutants: changes made to one function at a time that some test ought to notice. `make mutants` runs this in a copy of the project.
 
 mutmut makes the mutants; the judging is done here, because its runner collects the tests anew for each mutant and these are ten thousand.
-Here each mutant is judged by a fork of one pytest session that has everything imported, and by the tests that call its function only, the
-quickest first. Survivors are explained in tests/MUTANTS.md.
+Here each mutant is judged by a fork of one pytest session that has everything imported, and by the tests that call its function only: those
+first that killed another mutant of it, then the quickest. Survivors are explained in tests/MUTANTS.md.
 
     python -m tests.mutants OUT.json MODULE…            # in the copy, with mutmut beside the project's own packages
     python -m tests.mutants OUT.json --judge MODULE…    # in the copy's mutants/, to go on with a run that was ended
@@ -29,7 +29,10 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-TESTS = ("tests/unit/plan", "tests/unit/kinds", "tests/unit/model", "tests/golden", "tests/properties")
+TESTS = (
+    *("tests/unit/plan", "tests/unit/kinds", "tests/unit/load", "tests/unit/model"),
+    *("tests/golden", "tests/properties"),
+)
 WITHOUT = ("tests/properties/test_stateful.py", "tests/properties/test_manifests_fuzz.py")
 DESELECTED = "tests/unit/plan/test_planner.py::test_neither_hash_seed_nor_time_zone_changes_a_plan"
 ARGUMENTS = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--deselect={DESELECTED}"]
@@ -94,6 +97,7 @@ class Judge:
         calls = self._calls(session.items)
         gc.collect()
         gc.freeze()  # or each fork copies the pages of everything that its first collection looks at
+        killers: dict[str, list[pytest.Item]] = {}
         for number, mutant in enumerate(self.wanted):
             if mutant in self.verdicts:
                 continue
@@ -101,7 +105,11 @@ class Judge:
             calling = [(item, seconds) for item, functions, seconds in calls if function in functions]
             chosen = [item for item, seconds in calling if seconds < SLOW_S] or [item for item, _seconds in calling]
             seconds = sum(seconds for _item, seconds in calling)
-            self.verdicts[mutant] = self._verdict(mutant, chosen, seconds) if chosen else "no test"
+            known = killers.setdefault(function, [])
+            chosen = [*known, *(item for item in chosen if item not in known)]
+            self.verdicts[mutant], killer = self._verdict(mutant, chosen, seconds) if chosen else ("no test", None)
+            if killer is not None:
+                known[:] = [killer, *(item for item in known if item is not killer)]
             if function in imported and self.verdicts[mutant] in ("survived", "no test"):
                 self.verdicts[mutant] = "imported"
             if number % 25 == 0:
@@ -146,18 +154,27 @@ class Judge:
             learned.append({"calls": sorted(state()._stats), "s": seconds, "failed": failed})
         return learned
 
-    def _verdict(self, mutant: str, chosen: Sequence[pytest.Item], seconds: float) -> str:
+    def _verdict(self, mutant: str, chosen: Sequence[pytest.Item], seconds: float) -> tuple[str, pytest.Item | None]:
+        """And the test that killed it."""
+        told, tell = os.pipe()
         child = os.fork()
         if child == 0:
             _silently(mutant, limit_s=int(10 * seconds) + 20)
-            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-                if not _passes(item, following):
+            for number, item in enumerate(chosen):
+                if not _passes(item, chosen[number + 1] if number + 1 < len(chosen) else None):
+                    os.write(tell, str(number).encode())
                     os._exit(1)
             os._exit(0)
+        os.close(tell)
         _child, status = os.waitpid(child, 0)
+        number = os.read(told, 20)
+        os.close(told)
         if os.WIFSIGNALED(status):
-            return "timeout" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM) else "killed"
-        return "killed" if os.WEXITSTATUS(status) else "survived"
+            late = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM)
+            return "timeout" if late else "killed", None
+        if not os.WEXITSTATUS(status):
+            return "survived", None
+        return "killed", chosen[int(number)] if number else None
 
 
 def _passes(item: Any, following: pytest.Item | None) -> bool:
