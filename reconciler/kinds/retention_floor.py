@@ -227,11 +227,8 @@ def needs(policy: RetentionFloor, observed_at_ms: int) -> Needs:
 
 def partitions_of(spec: RetentionFloorSpec) -> frozenset[int] | None:
     """Partition numbers that the floor selects of each topic; None: all. A `fromOffset` map selects just its own."""
-    listed = None if spec.partitions is None else frozenset(spec.partitions)
-    if spec.keep.from_offset is None:
-        return listed
-    mapped = frozenset(spec.keep.from_offset)
-    return mapped if listed is None else mapped & listed
+    selected = spec.partitions if spec.keep.from_offset is None else spec.keep.from_offset
+    return None if selected is None else frozenset(selected)
 
 
 def decide(policy: RetentionFloor, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:

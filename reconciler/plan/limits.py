@@ -211,7 +211,7 @@ def _cited(policy: Address, places: Mapping[Address, Place]) -> str:
 
 
 def _ceil(percent: float) -> float:
-    return min(100.0, math.ceil(percent * 10) / 10)
+    return math.ceil(percent * 10) / 10
 
 
 def _remaining(ms: int) -> str:

@@ -114,6 +114,7 @@ def test_since_in_the_future_blocks_the_whole_policy() -> None:
     decision = decided({"since": "2026-11-21T10:00:01Z"}, partition(), partition(1))
     assert isinstance(decision, Blocked)
     assert (decision.address, decision.code) == (Address("RetentionFloor", "gdpr"), "B210")
+    assert decision.declared_at == floor(keep={"last": 1}).declared_at
     assert "2026-11-21T10:00:01Z is in the future" in decision.reason
 
 
@@ -287,6 +288,8 @@ def test_unknown_number_of_partitions_blocks_the_topic() -> None:
         "B103",
         True,
     )
+    assert decision.declared_at == floor(keep={"last": 1}).declared_at
+    assert decision.reason == "the number of partitions of orders could not be read: broker 2 did not answer"
 
 
 def test_unread_cleanup_policy_blocks_even_what_a_pattern_found() -> None:
@@ -352,6 +355,8 @@ def test_the_cleanup_policy_is_named() -> None:
         in blocked({"last": 10}, topic(cleanup_policy=frozenset({"compact"}))).reason
     )
     assert "cleanup.policy of orders is empty:" in blocked({"last": 10}, topic(cleanup_policy=frozenset())).reason
+    odd = frozenset({"none", "compact"})
+    assert "cleanup.policy of orders is compact,none:" in blocked({"last": 10}, topic(cleanup_policy=odd)).reason
 
 
 def test_an_unknown_topic_is_blocked_with_the_nearest_name() -> None:
@@ -385,6 +390,7 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
     assert isinstance(exact[0], DeleteRecords)
     assert isinstance(exact[1], Blocked)
     assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
+    assert exact[1].declared_at == floor(keep={"last": 1}).declared_at
     assert "orders has 1 partition, so none with number 7" in exact[1].reason
     found = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
     assert isinstance(found[1], Skipped)

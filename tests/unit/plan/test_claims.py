@@ -32,6 +32,8 @@ def test_a_selection_tells_live_names_from_unknown_ones() -> None:
     )
     exact = selection(floor("a1", "gone", keep={"last": 1}), facts)
     assert (dict(exact.subjects), exact.unknown, exact.matched) == ({"a1": True, "gone": True}, frozenset({"gone"}), 1)
+    led = selection(leaders("a*", exceptTopics=["a2"]), facts)
+    assert (dict(led.subjects), led.matched) == ({"a1": False}, 1)
     groups = selection(removal("g", "x"), facts)
     assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
 

@@ -195,12 +195,25 @@ def test_a_refusal_asks_for_as_many_waivers_as_it_takes() -> None:
     message = verdict("topics", *actions, topics=4).message
     asked = " and ".join(f"{{policy: RetentionFloor/{p}, limit: topics, value: 2, expires: …}}" for p in "abc")
     assert message.endswith(f"with a Waiver of spec {asked}")
-    assert verdict("topics", *actions, topics=3).message.endswith("(and 1 more)")
+    four = verdict("topics", *actions, topics=3).message
+    assert four.endswith(f"with a Waiver of spec {asked} (and 1 more)")
+
+
+def test_a_count_is_asked_for_as_it_is() -> None:
+    """Only shares are rounded up, and end at 100."""
+    message = verdict("topics", *(lost(1, of=f"t{number}") for number in range(150)), topics=2).message
+    assert "{policy: RetentionFloor/a, limit: topics, value: 150, expires: …}" in message
+
+
+def test_a_share_of_less_than_one_percent_is_asked_for_as_it_is() -> None:
+    message = verdict("recordsPercentPerTopic", lost(6), recordsPercentPerTopic=0.5).message
+    assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 0.6, expires: …}" in message
 
 
 def test_the_waivers_asked_for_would_let_it_pass() -> None:
     """Also where several topics are over the limit: the highest value of each policy is asked for."""
-    actions = [lost(950, of="x", policy="a"), lost(990, of="y", policy="a"), lost(960, of="z", policy="b")]
+    actions = [lost(990, of=name, policy="a") for name in "y"] + [lost(950, of=name, policy="a") for name in "xz"]
+    actions.append(lost(960, of="zz", policy="b"))
     refused = verdict("recordsPercentPerTopic", *actions)
     assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 99, expires: …}" in refused.message
     assert "{policy: RetentionFloor/b, limit: recordsPercentPerTopic, value: 96, expires: …}" in refused.message
@@ -265,11 +278,16 @@ def test_a_waiver_is_not_used_where_it_is_not_needed() -> None:
     found = verdict("topics", lost(1), waivers=(small,), topics=1)
     assert (found.passed, found.waivers) == (True, ())
     assert found.message == "topics: topics that lose records: 1, the limit is 1"
+    large = waiver("RetentionFloor/a", "topics", 5)
+    assert verdict("topics", lost(1), waivers=(large,), topics=1).waivers == ()
+    assert verdict("topics", lost(1), waivers=(large,), topics=0).waivers != ()
 
 
 def test_a_waiver_of_another_limit_does_not_count() -> None:
-    allowed = waiver("RetentionFloor/a", "recordsPercent", 100)
-    assert not verdict("topics", lost(1), waivers=(allowed,), topics=0).passed
+    other = waiver("RetentionFloor/a", "recordsPercent", 100, name="other")
+    own = waiver("RetentionFloor/a", "topics", 1)
+    assert not verdict("topics", lost(1), waivers=(other,), topics=0).passed
+    assert [used.name for used in verdict("topics", lost(1), waivers=(other, own), topics=0).waivers] == ["once"]
 
 
 def test_of_two_waivers_for_one_policy_the_larger_counts() -> None:
@@ -277,6 +295,27 @@ def test_of_two_waivers_for_one_policy_the_larger_counts() -> None:
     for order in (given, given[::-1]):
         found = verdict("topics", *(lost(1, of=name) for name in "xyz"), waivers=tuple(order), topics=0)
         assert [(used.name, used.value) for used in found.waivers] == [("w7", 3.0)]
+
+
+def test_of_two_waivers_alike_the_first_counts() -> None:
+    given = tuple(waiver("RetentionFloor/a", "topics", 1, name=name) for name in ("one", "two"))
+    assert [used.name for used in verdict("topics", lost(1), waivers=given, topics=0).waivers] == ["one"]
+
+
+def test_every_waiver_that_counts_and_every_one_that_does_not_is_said() -> None:
+    actions = [lost(1, of="x", policy="a"), lost(1, of="y", policy="b")]
+    expired = "2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"
+    long = "2027-11-20T10:00:00Z", "2027-11-21T10:00:00Z"
+    given = [waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"for-{policy}") for policy in "ab"]
+    given += [waiver("RetentionFloor/a", "topics", 1, name=f"gone-{n}", expires=at) for n, at in enumerate(expired)]
+    given += [waiver("RetentionFloor/a", "topics", 1, name=f"long-{n}", expires=at) for n, at in enumerate(long)]
+    found = verdict("topics", *actions, waivers=tuple(given), topics=0)
+    assert found.passed
+    _, *said = found.message.split("; ")
+    assert [words.split()[0] for words in said] == [
+        *("Waiver/for-a", "Waiver/for-b"),
+        *("Waiver/gone-0", "Waiver/gone-1", "Waiver/long-0", "Waiver/long-1"),
+    ]
 
 
 @pytest.mark.parametrize(
