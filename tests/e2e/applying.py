@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.model.entry import Entry
 from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.command import command, environment, reconciler
 
 PARTITIONS = 90
 RECORDS = 20
@@ -133,27 +133,11 @@ metadata: {{name: leaders}}
 spec: {{topics: [{made.topic}]}}
 """
     )
-    planned = subprocess.run(
-        command("plan", "--out", "plan.json"),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    planned = reconciler(folder, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
     assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
     return made
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "reconciler", *words]
-
-
-def environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith("RECONCILER_")}
 
 
 APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))

@@ -4,10 +4,7 @@ Here: what needs no broker, as a table, and one walk through a real cluster. 5 a
 """
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +19,7 @@ from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.command import reconciler
 from tests.strategies.examples import plan, purge, satisfied
 
 FAR_MS = 4_102_444_800_000  # 2100
@@ -37,19 +35,6 @@ LEADERS = "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leade
 REFUSED = LimitVerdict(
     id="topics", limit=1, observed=2, passed=False, message="topics: 2", worst=Address("RetentionFloor", "orders-gdpr")
 )
-
-
-def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 @contextmanager

@@ -4,9 +4,6 @@ So a plan blocks whatever rests on knowing every group, and never holds the remo
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,9 +19,10 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
+from tests.e2e.command import reconciler
 from tests.e2e.raw_groups import join_connect_group, join_streams_group
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
 
 
 @dataclass(frozen=True)
@@ -85,16 +83,7 @@ spec:
   limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
 ---
 {policies}""")
-    answer = subprocess.run(
-        [sys.executable, "-m", "reconciler", "plan", "--out", "plan.json", "--full"],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    answer = reconciler(folder, "plan", "--out", "plan.json", "--full")
     assert answer.returncode == 0, answer.stderr
     read: dict[str, Any] = json.loads((folder / "plan.json").read_text())
     return read

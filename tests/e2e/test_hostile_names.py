@@ -5,10 +5,7 @@ read (JSON, Parquet, the journal) gives the ids back exactly.
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 import unicodedata
 from dataclasses import dataclass
@@ -24,11 +21,12 @@ from reconciler.model.names import Address
 from reconciler.model.quoting import quoted
 from reconciler.plan.render.safe import whole
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.plan.render.test_renderers_are_harmless import assert_harmless_markdown
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
 
 DAY_MS = 86_400_000
 ALIKE = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
@@ -44,20 +42,6 @@ class Planted:
     topic: str
     removable: tuple[str, ...]
     behind: tuple[str, ...]
-
-
-def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """The command line as a process; its output as the bytes that a terminal would get."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RECONCILER_")}
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def harmless(stream: bytes, *, commands: bool = False) -> str:
@@ -131,7 +115,7 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
     """Plan in every format, logs as text and JSON, drift with metrics, scan; every id is told apart in each."""
     planted = plant(cluster, tmp_path)
     listed = ("--output-file", "md=plan.md", "--output-file", "github=plan.gh", "--output-file", "json=shown.json")
-    planned = reconciler(tmp_path, "plan", "-v", "--full", "--out", "plan.json", *listed)
+    planned = output(tmp_path, "plan", "-v", "--full", "--out", "plan.json", *listed)
     text = unwrapped(harmless(planned.stdout))
     harmless(planned.stderr)
     assert planned.returncode == 0, planned.stderr
@@ -151,7 +135,7 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
         assert {row["request"]["group"] for row in saved["actions"] if "group" in row["request"]} == set(
             planted.removable
         )
-    logged = reconciler(
+    logged = output(
         tmp_path, "drift", "-v", "--log-format", "json", "--metrics", "drift.prom", "--output-file", "md=d.md"
     )
     assert logged.returncode == 2, logged.stderr
@@ -162,9 +146,9 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
     assert logs
     assert all(json.loads(line)["logger"] for line in logs)
     assert "drift" in drift
-    report = harmless(reconciler(tmp_path, "drift", "-o", "json").stdout)
+    report = harmless(output(tmp_path, "drift", "-o", "json").stdout)
     assert json.loads(report)
-    scanned = reconciler(tmp_path, "scan", "--out", "facts", "-v")
+    scanned = output(tmp_path, "scan", "--out", "facts", "-v")
     assert scanned.returncode == 0, scanned.stderr
     harmless(scanned.stdout)
     harmless(scanned.stderr)
@@ -176,11 +160,9 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
 def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: Cluster, tmp_path: Path) -> None:
     """Show, explain, diff, wrong targets, apply, results and journal; what is removed is what was named, and nothing else."""
     planted = plant(cluster, tmp_path)
-    planned = reconciler(tmp_path, "plan", "--out", "plan.json")
+    planned = output(tmp_path, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stderr
-    narrowed = reconciler(
-        tmp_path, "plan", "--target", f"GroupRemoval/dead/{planted.removable[0]}", "--out", "one.json"
-    )
+    narrowed = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{planted.removable[0]}", "--out", "one.json")
     assert narrowed.returncode == 0, narrowed.stderr
     harmless(narrowed.stdout)
     for words, code in (
@@ -196,15 +178,15 @@ def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: C
         *((("explain", f"GroupRemoval/dead/{group}", "plan.json"), 0) for group in planted.removable[:6]),
         *((("explain", f"GroupRemoval/dead/{group}-not-there", "plan.json"), 64) for group in planted.removable[:6]),
     ):
-        shown = reconciler(tmp_path, *words)
+        shown = output(tmp_path, *words)
         assert shown.returncode == code, (words, shown.stderr)
         harmless(shown.stdout)
         harmless(shown.stderr)
-    wrong = reconciler(tmp_path, "plan", "--target", f"GroupRemoval/dead/{NASTY[0]}{NASTY[10]}")
+    wrong = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{NASTY[0]}{NASTY[10]}")
     assert wrong.returncode == 64
     harmless(wrong.stderr)
     files = ("--results", "results.json", "--output-file", "md=results.md", "--output-file", "github=results.gh")
-    applied = reconciler(tmp_path, "apply", "plan.json", "-v", *files)
+    applied = output(tmp_path, "apply", "plan.json", "-v", *files)
     text = unwrapped(harmless(applied.stdout))
     harmless(applied.stderr)
     assert applied.returncode == 0, applied.stderr
@@ -215,16 +197,16 @@ def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: C
     assert {row["request"]["group"] for row in ended} == set(planted.removable)
     for group in planted.removable:
         assert quoted(group) in text
-    told = reconciler(tmp_path, "journal")
+    told = output(tmp_path, "journal")
     assert told.returncode == 0, told.stderr
     journal = unwrapped(harmless(told.stdout))
     for group in planted.removable:
         assert whole(Address("GroupRemoval", "dead", group)) in journal
-    rows = [json.loads(row) for row in harmless(reconciler(tmp_path, "journal", "-o", "json").stdout).splitlines()]
+    rows = [json.loads(row) for row in harmless(output(tmp_path, "journal", "-o", "json").stdout).splitlines()]
     kept = [json.loads(row) for row in harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()]
     for entries in (rows, kept):
         assert {entry["request"].get("group") for entry in entries} - {None} == set(planted.removable)
-    after = reconciler(tmp_path, "plan", "-o", "json")
+    after = output(tmp_path, "plan", "-o", "json")
     assert json.loads(harmless(after.stdout))["actions"] == []
 
 
@@ -260,7 +242,7 @@ metadata: {{name: dead}}
 spec: {{groups: ["cut-{mark}*"], idleFor: 1s, expectAtMost: 9}}
 """)
         time.sleep(1.5)  # idleFor: 1s
-        planned = reconciler(tmp_path, "plan", "--full", "--out", "plan.json")
+        planned = output(tmp_path, "plan", "--full", "--out", "plan.json")
         text = unwrapped(harmless(planned.stdout))
         assert planned.returncode == 0, planned.stderr
         saved = json.loads(harmless((tmp_path / "plan.json").read_bytes()))

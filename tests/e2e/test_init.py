@@ -1,30 +1,15 @@
 """`init` against real brokers: the cluster id is found by connecting, the set is valid as it stands, nothing is overwritten."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.command import reconciler
 
 pytestmark = pytest.mark.brokers
 
 ACTION = f"acme/reconciler@{'0123456789' * 4}"
-
-
-def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_path: Path) -> None:

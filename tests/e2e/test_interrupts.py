@@ -26,14 +26,13 @@ from tests.e2e.applying import (
     assert_truthful,
     await_lines,
     by_status,
-    command,
     ended,
-    environment,
     lines,
     made_and_planned,
     results,
     running,
 )
+from tests.e2e.command import reconciler
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -144,15 +143,7 @@ def test_kills_at_random_moments(world: World) -> None:
         assert not (world.folder / "results.json").exists()
         with world.journal.open("ab") as journal:
             journal.write(b'{"v":1,"at_ms":17')
-        shown = subprocess.run(
-            command("journal", "-o", "json"),
-            cwd=world.folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        shown = reconciler(world.folder, "journal", "-o", "json")
         assert shown.returncode == 0, shown.stderr
         assert len(shown.stdout.splitlines()) == lines(world) >= moment
     begun = {entry.address for entry in world.entries() if entry.event is Event.INTENT}

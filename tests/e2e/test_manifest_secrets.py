@@ -1,8 +1,5 @@
 """A secret that a manifest refers to is used to connect and is shown by nothing: no output, no log, no file that is written."""
 
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from uuid import uuid4
@@ -12,8 +9,9 @@ import pytest
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.e2e.command import reconciler
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
 
 PLANTED = "planted-4f2c9aa-hunter2"
 DAY_MS = 86_400_000
@@ -45,15 +43,11 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
         ("journal", "manifests.yaml"),
         ("doctor", "manifests.yaml"),
     ):
-        answer = subprocess.run(
-            [sys.executable, "-m", "reconciler", *words, "-v", "--log-format", "json"],
-            cwd=tmp_path,
-            env={**os.environ, "SERVERS": cluster.bootstrap_servers, "PLANTED_SECRET": PLANTED},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+        answer = reconciler(
+            tmp_path,
+            *(*words, "-v", "--log-format", "json"),
+            SERVERS=cluster.bootstrap_servers,
+            PLANTED_SECRET=PLANTED,
         )
         assert answer.returncode == 0 or words[0] == "doctor", f"{words}: {answer.stderr}"
         shown += answer.stdout + answer.stderr

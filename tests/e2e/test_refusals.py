@@ -1,11 +1,10 @@
 """Bad input and faults as a user meets them: one line, the right exit code, nothing of the client library on the terminal."""
 
-import os
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
+
+from tests.e2e.command import reconciler
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -16,19 +15,6 @@ spec:
   bootstrapServers: ["127.0.0.1:%d"]
 """
 LEADERS = "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n"
-
-
-def reconciler(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def free_port() -> int:

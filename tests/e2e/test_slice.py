@@ -1,10 +1,7 @@
 """The main job as a user types it: validate, plan, apply, plan again; judged by Kafka's own tools, not by our client."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 from uuid import uuid4
@@ -15,26 +12,11 @@ from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
+from tests.e2e.command import reconciler
 
 pytestmark = pytest.mark.brokers
 
 DAY_MS = 86_400_000
-
-
-def reconciler(
-    folder: Path, *words: str, stdin: str | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """The command line as a process, in `folder`, without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")} | environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def cluster_manifest(cluster: Cluster, *, more: str = "") -> str:

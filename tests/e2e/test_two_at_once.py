@@ -19,11 +19,10 @@ from tests.e2e.applying import (
     PARTITIONS,
     TURNED,
     World,
-    command,
-    environment,
     made_and_planned,
     results,
 )
+from tests.e2e.command import command, environment, reconciler
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -96,14 +95,6 @@ def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
 
 
 def journal(world: World, *words: str) -> list[Entry]:
-    shown = subprocess.run(
-        command("journal", "-o", "json", *words),
-        cwd=world.folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    shown = reconciler(world.folder, "journal", "-o", "json", *words)
     assert shown.returncode == 0, shown.stderr
     return [parse(line) for line in shown.stdout.splitlines()]

@@ -1,9 +1,6 @@
 """What was reviewed is an upper bound: `plan --within` and what is applied of it, on brokers where the world moved in between."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -16,23 +13,15 @@ from reconciler.model.action import DeleteRecords
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
+from tests.e2e.command import reconciler
 from tests.strategies.facts import OTHER_ID
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
 
 
-def reconciler(folder: Path, *words: str, code: int = 0) -> str:
-    """stdout of the command line as a process."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith("RECONCILER_")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def said(folder: Path, *words: str, code: int = 0) -> str:
+    """What the command prints, where it ends with this code."""
+    answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     return answer.stdout
 
@@ -82,7 +71,7 @@ kind: GroupRemoval
 metadata: {{name: dead}}
 spec: {{groups: [{still}, {moved}], idleFor: 0s}}
 """)
-    reconciler(tmp_path, "plan", "--out", "reviewed.json")
+    said(tmp_path, "plan", "--out", "reviewed.json")
     edited = document.read(tmp_path / "reviewed.json")
     document.write(
         replace(
@@ -104,9 +93,7 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     workload.create_topics(servers, [Topic(again)])
     workload.produce(servers, again, {0: [Record(b"x")] * 200})
     workload.commit(servers, moved, {(new, 0): 5})
-    text = reconciler(
-        tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json"
-    )
+    text = said(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
     planned = json.loads((tmp_path / "plan.json").read_text())
     assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {
         f"RetentionFloor/floor/{rose}[0]": 10,
@@ -120,11 +107,11 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     assert "new: " in blocked[f"RetentionFloor/floor/{new}[0]"][1]
     assert "other commits" in blocked[f"GroupRemoval/dead/{moved}"][1]
     assert text.count("B108") == 4
-    reconciler(tmp_path, "apply", "plan.json")
+    said(tmp_path, "apply", "plan.json")
     starts = {name: log_start(cluster, name) for name in (rose, again, tampered, forged, new)}
     assert starts == {rose: 10, again: 0, tampered: 1, forged: 0, new: 0}
     left = groups(cluster)
     assert still not in left
     assert moved in left
-    told = reconciler(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
+    told = said(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
     assert "2 gone" in told or "gone" in told
