@@ -6,7 +6,7 @@ limits), which apply asks. docs/plan.md explains the format to users.
 
 from reconciler.plan.document.digest import digest
 from reconciler.plan.document.header import FORMAT_VERSION, Header
-from reconciler.plan.document.reader import Saved, actions, decisions, header, read, saved
+from reconciler.plan.document.reader import Saved, actions, header, read, saved
 from reconciler.plan.document.schema import schema
 from reconciler.plan.document.writer import chunks, dumps, write
 
@@ -16,7 +16,6 @@ __all__ = [
     "Saved",
     "actions",
     "chunks",
-    "decisions",
     "digest",
     "dumps",
     "header",

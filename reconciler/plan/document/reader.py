@@ -51,13 +51,6 @@ def actions(path: Path) -> Iterator[Action]:
         yield from _actions(parts)
 
 
-def decisions(path: Path) -> Iterator[Decision]:
-    """Every decision, one in memory at a time: section by section as the file has them, each in address order. Raises like `actions`."""
-    with _opened(path) as (_found, parts):
-        for _name, decision in parts:
-            yield decision
-
-
 @dataclass(frozen=True, slots=True)
 class Saved:
     """A plan file. Its actions are read anew, and the whole file is proven anew, each time they are asked for and read to their end."""

@@ -196,6 +196,10 @@ def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
         ("GroupRemoval/dead-etl/old-etl", NOW_MS - HOUR_MS, NOW_MS - 2 * HOUR_MS),
         ("GroupRemoval/dead-etl/u", NOW_MS - 2 * HOUR_MS, None),
     ]
+    assert (away.cluster, away.observed_at_ms) == ("prod-eu", NOW_MS - HOUR_MS)
+    unseen = away.unread[0]
+    assert (unseen.sort, unseen.code) == (Sort.UNREAD, "B103")
+    assert (unseen.detail, unseen.next_step) == ("no broker answered", "see why the cluster could not be read")
     assert away.incomplete == ("no broker answered",)
     assert drift.exit_code([away]) == 1
     assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR_MS

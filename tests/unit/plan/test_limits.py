@@ -90,6 +90,23 @@ def test_groups_percent_is_of_all_listed_groups() -> None:
     assert refused.message.startswith("groupsPercent: groups removed, of those of the cluster: 75 %, the limit is 50 %")
 
 
+def test_removals_where_no_group_is_listed_contradict() -> None:
+    found = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
+    assert (found.passed, found.observed) == (False, None)
+    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in found.message
+
+
+def test_unclean_elections_add_up() -> None:
+    unclean = [examples.election("x", unclean=True), examples.election("x", 1, unclean=True)]
+    found = verdict("uncleanElections", *unclean, examples.election("y"), uncleanElections=1)
+    assert (found.passed, found.observed) == (False, 2.0)
+
+
+def test_the_last_record_of_a_topic_is_all_of_it() -> None:
+    facts = snapshot(topic("orders", records=1), cluster_records=10)
+    assert verdict("recordsPercentPerTopic", lost(1), facts=facts).observed == 100.0
+
+
 def test_a_topic_that_two_policies_take_from_is_one_topic() -> None:
     """And its records count together."""
     actions = [lost(500, policy="a", partition=0), lost(450, policy="b", partition=1)]

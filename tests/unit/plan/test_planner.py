@@ -251,6 +251,8 @@ def test_floors_that_share_some_partitions_are_blocked_on_those() -> None:
     """The rest of each goes on; of the narrower one nothing is left."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
     policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
+    stopped = [d for d in planned(policies, facts).decisions if isinstance(d, Blocked)]
+    assert [d.declared_at for d in stopped] == [policy.declared_at for policy in policies]
     assert brief(planned(policies, facts).decisions) == [
         ("RetentionFloor/a/orders[0]", "DeleteRecords"),
         ("RetentionFloor/a/orders[1]", "B105"),
@@ -416,6 +418,14 @@ def test_a_target_in_a_blocked_topic_is_answered_by_the_topic() -> None:
     facts = snapshot(topic("orders", LOST))
     plan = planned(floor(keep=LAST), facts, targets=["RetentionFloor/gdpr/orders[0]"])
     assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders", "B103")]
+
+
+def test_what_blocks_one_target_answers_for_no_other() -> None:
+    """The second one is a slip of the pen all the same."""
+    facts = snapshot(purgeable(), purgeable(topic="other"))
+    policy = floor("*", keep=LAST, expectAtMost=1)
+    with pytest.raises(UsageError, match=r"--target RetentionFloor/gdrp/orders\[0\]: nothing is decided about it"):
+        planned(policy, facts, targets=["RetentionFloor/gdpr/orders[0]", "RetentionFloor/gdrp/orders[0]"])
 
 
 @pytest.mark.parametrize("target", ["RetentionFloor/gdrp", "RetentionFloor/gdrp/orders[0]"])

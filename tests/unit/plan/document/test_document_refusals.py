@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import PlanUnusable
-from reconciler.model.plan import Plan
+from reconciler.model.names import Address
+from reconciler.model.plan import Plan, Skipped
 from reconciler.plan import document
+from reconciler.plan.document import checks
 from reconciler.plan.document.digest import bound
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, digest_by_hand, election, plan, purge, removal, satisfied, waiting
@@ -149,6 +151,36 @@ def test_a_forger_who_recomputes_the_digest_gains_nothing(old: str, new: str, tm
     """The bounds of a target and the impact that was shown hold, whatever digest the file carries."""
     message = refused(signed(TEXT.replace(old, new, 1)), tmp_path)
     assert "impact says" in message or "stable end" in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (', "reason": "no"', "", "the skipped decision lacks reason"),
+        ('"reason": "no"', '"reason": 5', "reason is 5, expected a text"),
+        ('"reason": "no"', '"reason": "no", "more": 1', "the skipped decision has unknown fields: 'more'"),
+    ],
+)
+def test_an_edited_skipped_decision_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = document.dumps(plan(Skipped(address=Address("RetentionFloor", "a", "x"), reason="no")))
+    assert old in text
+    assert message in refused(text.replace(old, new, 1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (True, "limit is True, expected a number"),
+        ("5", "limit is '5', expected a number"),
+        (None, "limit is None, expected a number"),
+        (float("nan"), "limit is nan, expected a finite number"),
+        (float("inf"), "limit is inf, expected a finite number"),
+        (-float("inf"), "limit is -inf, expected a finite number"),
+    ],
+)
+def test_what_is_no_number_is_no_limit(value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        checks.number(value, "limit")
 
 
 def test_rows_out_of_order_or_twice_are_refused(tmp_path: Path) -> None:
