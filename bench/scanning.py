@@ -133,7 +133,7 @@ def chunks(servers: str, repeat: int, manifests: str) -> dict[str, list[float]]:
 
 
 def _records(listed: Any, chunk: Any) -> int:
-    return sum(listed.log_sizes[number] for number in chunk.partitions)
+    return sum(listed.log.sizes[number] for number in chunk.partitions)
 
 
 def _same(batches: Iterator[object]) -> Iterator[object]:

@@ -28,6 +28,7 @@ Say = Callable[[str], None]
 _TOPICS_PER_CALL = 20
 _IN_FLIGHT = 400
 _LIMIT_S = 300
+_TOPICS_AT_ONCE = 50
 
 
 @dataclass(slots=True)
@@ -175,30 +176,40 @@ def _led(server: str, names: Sequence[str]) -> bool:
 
 
 def _produce(servers: str, names: Sequence[str]) -> None:
+    """Two records in each partition, the old one first. A few topics at a time: metadata of hundreds of new ones reach a client in parts, and
+    what it once called unknown it does not ask for again soon.
+    """
     now_ms = time.time_ns() // 1_000_000
-    wanted = [
-        (name, partition, at_ms)
-        for name in names
-        for partition in range(PARTITIONS_PER_TOPIC)
-        for at_ms in (now_ms - 10 * DAY_MS, now_ms)
-    ]
-    limit = time.monotonic() + _LIMIT_S
+    for begin in range(0, len(names), _TOPICS_AT_ONCE):
+        wanted = [
+            (name, partition, at_ms)
+            for name in names[begin : begin + _TOPICS_AT_ONCE]
+            for partition in range(PARTITIONS_PER_TOPIC)
+            for at_ms in (now_ms - 10 * DAY_MS, now_ms)
+        ]
+        limit = time.monotonic() + _LIMIT_S
+        while wanted := _refused(servers, wanted):
+            if time.monotonic() > limit:
+                raise RuntimeError(f"{len(wanted)} records refused, such as one for {wanted[0][0]}")
+            time.sleep(0.5)
+
+
+def _refused(servers: str, wanted: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """What of these (topic, partition, time) a new client could not write, in an order that puts old before new."""
     producer = Producer(producer_properties(servers) | {"linger.ms": 50}, logger=Quiet())
     refused: list[tuple[str, int, int]] = []
-    while wanted:
-        for record in wanted:
-            name, partition, at_ms = record
+    for record in wanted:
+        name, partition, at_ms = record
 
-            def delivered(error: object, _message: object, record: tuple[str, int, int] = record) -> None:
-                # Metadata of so many new topics reaches a client in parts: what it calls unknown is there a moment later.
-                if error is not None:
-                    refused.append(record)
+        def delivered(error: object, _message: object, record: tuple[str, int, int] = record) -> None:
+            if error is not None:
+                refused.append(record)
 
+        try:
             producer.produce(name, b"x", partition=partition, timestamp=at_ms, on_delivery=delivered)
-            producer.poll(0)
-        left = producer.flush(_LIMIT_S)
-        if left or time.monotonic() > limit:
-            raise RuntimeError(f"{len(refused)} records refused, {left} not acknowledged")
-        # Old before new within a partition, also where only one of the two was refused: order matters to questions by timestamp.
-        wanted = sorted(refused)
-        refused.clear()
+        except KafkaException:
+            refused.append(record)
+        producer.poll(0)
+    if left := producer.flush(_LIMIT_S):
+        raise RuntimeError(f"{left} records not acknowledged")
+    return sorted(refused)

@@ -22,7 +22,7 @@ from reconciler.kafka.journal import TopicJournal
 from reconciler.kinds import Cluster
 from reconciler.load import files, schema, secrets
 from reconciler.load.manifest_set import ClusterManifests, ManifestSet
-from reconciler.model.action import Mode
+from reconciler.model.action import DeleteGroup, Mode
 from reconciler.model.entry import Entry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
@@ -199,6 +199,11 @@ def apply(
                 stop=stop,
                 progress=run.progress,
                 sending=sending,
+                gone=[
+                    outcome.action.group
+                    for outcome in rechecked
+                    if isinstance(outcome.action, DeleteGroup) and outcome.status is Status.SATISFIED
+                ],
                 settings=sizes,
             )
 

@@ -48,22 +48,36 @@ def begun(kept: FileJournal | TopicJournal, plan_digest: str) -> Mapping[Address
 
 
 def source(manifests: ClusterManifests) -> Source:
-    """The manifests' files and, inside a git checkout, its commit."""
+    """The manifests' files and, where they lie in a git checkout, its commit. Dirty unless git says that the commit has all of them just so."""
+    paths = [Path(file.path).absolute() for file in manifests.files]
+    folders = list(dict.fromkeys(path.parent for path in paths))
 
-    def git(*words: str) -> str | None:
+    def git(*words: str | Path) -> str | None:
+        command = ["git", "-C", folders[0], *words]
         try:
-            done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    paths = [file.path for file in manifests.files]
-    commit = git("rev-parse", "HEAD")
-    dirty = bool(commit and git("status", "--porcelain", "--", *paths))
-    return Source(commit=commit, dirty=dirty, manifests=manifests.files)
+    commit = git("rev-parse", "HEAD") if paths else None
+    if commit is None:
+        return Source(manifests=manifests.files)
+    # A manifest that was removed is in none of the files, so their folders are looked at; what else lies there does not matter.
+    beside = [f":(glob){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    changed = git("status", "--porcelain", "--", *paths, *beside)
+    known = git("ls-files", "--error-unmatch", "--", *paths)
+    return Source(commit=commit, dirty=changed != "" or known is None, manifests=manifests.files)
 
 
 def whoami() -> str:
     """Who runs this, for the journal: the CI's actor or the user at the host."""
     actor = os.environ.get("GITHUB_ACTOR")
-    return actor or f"{getpass.getuser()}@{socket.gethostname()}"
+    return actor or f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that no user list has
+        return f"uid-{os.getuid()}"

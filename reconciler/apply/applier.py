@@ -4,8 +4,8 @@ Decided here: the order, how rounds follow each other, what happens when the run
 is in elections, groups and records; each of them looks again immediately before each request.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -41,13 +41,15 @@ def apply(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = _silent,
     sending: Callable[[], None] = lambda: None,
+    gone: Collection[str] = (),
     settings: Settings = DEFAULTS,
 ) -> Iterator[Outcome]:
     """One outcome for each action, as they end; never raises for one of them.
 
     `clock`: epoch milliseconds. `sleep`: seconds. `stop`: true from the first Ctrl-C on; what is in flight is waited for and read
     back, the rest is NOT_ATTEMPTED. A journal that cannot be written stops the run in the same way. `sending`: called before each
-    request, from any thread; whoever leaves without waiting knows by it whether anything may have been written.
+    request, from any thread; whoever leaves without waiting knows by it whether anything may have been written. `gone`: groups that the
+    plan removes and that the recheck found removed.
     """
     run = Run(
         gateway=gateway,
@@ -60,7 +62,7 @@ def apply(
         settings=settings,
         sending=sending,
     )
-    removed: set[str] = set()
+    removed = set(gone)
     yield from _phase("elections", _only(actions, ElectLeader), elections.lanes, elections.step, run, progress)
     for outcome in _phase("group removals", _only(actions, DeleteGroup), groups.lanes, groups.step, run, progress):
         if isinstance(outcome.action, DeleteGroup) and outcome.status in (Status.APPLIED, Status.SATISFIED):
@@ -131,11 +133,23 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
     with ThreadPoolExecutor(max_workers=run.settings.lanes_at_once, thread_name_prefix="apply") as pool:
         started: list[Future[None]] = [pool.submit(run_lane, lane) for lane in lanes]
         open_lanes = len(started)
-        while open_lanes:
-            steps = finished.get()
-            if steps is None:
-                open_lanes -= 1
-            else:
-                yield steps
+        try:
+            while open_lanes:
+                steps = finished.get()
+                if steps is None:
+                    open_lanes -= 1
+                else:
+                    yield steps
+        except BaseException:
+            # Whoever took the outcomes is gone: lanes that went on would send what nobody hears of.
+            run.halt("nobody takes the outcomes any more")
+            wait(started)
+            run.record([step for steps in _left_in(finished) for step in steps if isinstance(step, Outcome)])
+            raise
         for lane in started:
             lane.result()
+
+
+def _left_in(finished: "SimpleQueue[list[Step] | None]") -> Iterator[list[Step]]:
+    while not finished.empty():
+        yield finished.get() or []

@@ -13,13 +13,16 @@ from reconciler.model.ports import Answer, ItemAnswer
 
 A = TypeVar("A", bound=Action, covariant=True)
 
+NOTHING_DONE = ": nothing was done"
+"""How a detail may end that is only true as long as no request may have been carried out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Generic[A]):
     """`sends`: requests that went out. `possible`: one of them may have been carried out. `done`: the broker said so.
 
-    `log_start`: where the partition began before the first send, the basis of the upper bound. `last`: the newest answer, or why
-    there was none, for the outcome's text. `leader`: the leader last seen.
+    `log_start`: the lowest at which the partition was seen to begin before a send, the basis of the upper bound. `last`: the newest
+    answer, or why there was none, for the outcome's text. `leader`: the leader last seen.
     """
 
     action: A
@@ -49,7 +52,7 @@ class Attempt(Generic[A]):
     def end(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
         """The outcome. STALE and BLOCKED promise that nothing was done, so they cannot follow an answer that leaves it open."""
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
-            detail = f"sent, and it is not known whether it was carried out; then: {detail}"
+            detail = f"sent, and it is not known whether it was carried out; then: {detail.removesuffix(NOTHING_DONE)}"
             status = Status.FAILED
         return Outcome(
             action=self.action,
@@ -58,6 +61,7 @@ class Attempt(Generic[A]):
             code=None if self.last is None else self.last.code,
             read_back=read_back,
             sends=self.sends,
+            possible=self.possible,
             removed_max=self._removed_max(),
         )
 

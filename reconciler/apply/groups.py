@@ -6,7 +6,7 @@ first.
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.apply.attempt import Attempt
+from reconciler.apply.attempt import NOTHING_DONE, Attempt
 from reconciler.apply.run import Go, Run, Step
 from reconciler.apply.settings import Settings
 from reconciler.model.action import DeleteGroup
@@ -65,7 +65,7 @@ def check(attempt: Removal, now: GroupNow) -> Go | Step:
         return Go(attempt=attempt)
     if attempt.done:
         return _there_after_done(attempt, now, moved)
-    return attempt.end(Status.STALE, f"{moved}: nothing was done", read_back=_shown(now))
+    return attempt.end(Status.STALE, f"{moved}{NOTHING_DONE}", read_back=_shown(now))
 
 
 def settle(attempt: Removal, answer: ItemAnswer, after: GroupNow) -> Step:
@@ -89,7 +89,7 @@ def settle(attempt: Removal, answer: ItemAnswer, after: GroupNow) -> Step:
             why = after.listed.reason if isinstance(after.listed, Unread) else "the group is still listed"
             return attempt.again(why)
         case Answer.STALE:
-            return attempt.end(Status.STALE, f"{answer.text or answer.code}: nothing was done", read_back=_shown(after))
+            return attempt.end(Status.STALE, f"{answer.text or answer.code}{NOTHING_DONE}", read_back=_shown(after))
         case Answer.FAILED | Answer.HALVE | Answer.WAITING if gone:
             # An absent group answers a caller without rights just so.
             return _absent(attempt)

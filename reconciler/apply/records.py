@@ -5,6 +5,7 @@ never the question.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from reconciler.apply.attempt import Attempt
 from reconciler.apply.run import Go, Run, Step
@@ -102,6 +103,10 @@ def check(
         return attempt.again(f"the log start could not be read: {now.log_start.reason}")
     if now.log_start >= action.before_offset:
         return _already(attempt, now)
+    if now.log_start < action.seen.log_start:
+        # A replica that leads since then may begin earlier: more would go than the plan said.
+        detail = f"the log starts at {now.log_start}, it was {action.seen.log_start} in the plan"
+        return attempt.end(Status.STALE, detail, read_back=_shown(now))
     if isinstance(now.high_watermark, Unread):
         return attempt.again(f"the high watermark could not be read: {now.high_watermark.reason}")
     if now.high_watermark < action.before_offset:
@@ -117,13 +122,13 @@ def check(
         return attempt.end(Status.WAITING, detail, read_back=_shown(now))
     if not isinstance(now.leader, int):
         return attempt.again("the partition has no leader")
-    start = now.log_start if attempt.log_start is None else attempt.log_start
+    start = now.log_start if attempt.log_start is None else min(now.log_start, attempt.log_start)
     return Go(attempt=_led(attempt, now.leader, start), leader=now.leader)
 
 
 def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
     """What the answer and the log start afterwards make of it. Only the log start proves anything."""
-    attempt = attempt.sent(answer)
+    before, attempt = attempt, attempt.sent(answer)
     action = attempt.action
     if not after.exists or (isinstance(after.topic_id, str) and after.topic_id != action.seen.topic_id):
         # Which incarnation the request met is not known any more.
@@ -131,8 +136,11 @@ def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
             Status.STALE, "the topic was deleted while the request was under way", read_back=_shown(after)
         )
     reached = isinstance(after.log_start, int) and after.log_start >= action.before_offset
+    if answer.answer in (Answer.STALE, Answer.FAILED) and after.log_start == before.log_start:
+        # It was answered, and the log begins where it did: whatever the broker meant, nothing is gone.
+        attempt = replace(attempt, possible=before.possible)
     match answer.answer:
-        case Answer.DONE | Answer.READ_BACK | Answer.RETRY if reached:
+        case _ if reached:
             return _already(attempt, after)
         case Answer.DONE | Answer.READ_BACK | Answer.RETRY:
             if isinstance(after.log_start, Unread):

@@ -43,26 +43,26 @@ class Header:
 def exit_code(outcomes: Iterable[Outcome]) -> int:
     """0: all applied, satisfied or waiting. 5: something was, or may have been, written and something was not done.
 
-    Nothing written: 1 where anything failed or was not attempted, else 3 where anything is blocked, else 4 if all are stale, else 0.
+    Nothing written: 1 where anything failed or was not attempted, else 3 where anything is blocked, else 4 where anything is stale, else 0.
     """
     tally: Counter[Status] = Counter()
     wrote = False
     for outcome in outcomes:
         tally[outcome.status] += 1
         wrote = wrote or may_have_written(outcome)
-    left = sum(tally[status] for status in (Status.STALE, Status.BLOCKED, Status.FAILED, Status.NOT_ATTEMPTED))
     if wrote:
+        left = sum(tally[status] for status in (Status.STALE, Status.BLOCKED, Status.FAILED, Status.NOT_ATTEMPTED))
         return EXIT_PARTLY if left else EXIT_DONE
     if tally[Status.FAILED] or tally[Status.NOT_ATTEMPTED]:
         return EXIT_ERROR
     if tally[Status.BLOCKED]:
         return EXIT_REFUSED
-    return EXIT_STALE if left and left == tally.total() else EXIT_DONE
+    return EXIT_STALE if tally[Status.STALE] else EXIT_DONE
 
 
 def may_have_written(outcome: Outcome) -> bool:
     """Whether the cluster may be different for it: applied, or sent and not shown to be without effect."""
-    if outcome.status is Status.APPLIED or outcome.removed_max > 0:
+    if outcome.status is Status.APPLIED or outcome.possible or outcome.removed_max > 0:
         return True
     return outcome.sends > 0 and outcome.read_back is None
 

@@ -1,5 +1,6 @@
 """What every step of one run shares: the two seams, the clock, when to stop, and the intent that comes before each request."""
 
+import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from reconciler.apply.settings import Settings
 from reconciler.errors import JournalUnavailable
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, Journal
+
+_LOG = logging.getLogger(__name__)
 
 _SLICE_MS = 100
 
@@ -60,7 +63,9 @@ class Run:
         return self._why[0] if self._why else "interrupted"
 
     def halt(self, why: str) -> None:
-        """Send nothing more, in any lane."""
+        """Send nothing more, in any lane. Said at once: it may be that nothing was left to send, and then no outcome tells of it."""
+        if why not in self._why:
+            _LOG.warning("%s", why)
         self._why.append(why)
         self._halted.set()
 

@@ -42,6 +42,7 @@ def apply(
     ] = None,
 ) -> int:
     """Carry out a saved plan; without one: plan, print, and ask for the cluster's name."""
+    console.prepare(settings, results)
     words = words or []
     saved = words[0] if words and words[0].suffix == ".json" else None
     paths = words[1:] if saved else words
@@ -67,9 +68,9 @@ def apply(
 
 def _refuse(planned: Plan, expect_digest: str | None, now_ms: int) -> None:
     digest = document.digest(planned)
-    if expect_digest and expect_digest != digest:
+    if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
-            f"the plan's digest is {digest}, expected {expect_digest}: nothing was done; apply the plan that was approved"
+            f"the plan's digest is {digest}, expected {expect_digest or 'one, and the text given is empty'}: nothing was done; apply the plan that was approved"
         )
     if now_ms > planned.expires_at_ms:
         late_s = (now_ms - planned.expires_at_ms) // 1000
@@ -94,9 +95,14 @@ def _execute(
     with graceful() as stop:
         with common.running(settings) as run:
             applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
-        if results:
-            results_file.write(results, applied.outcomes, applied.header)
-        show_results(applied, settings)
+        try:
+            if results:
+                results_file.write(results, applied.outcomes, applied.header)
+            show_results(applied, settings)
+        except (
+            OSError
+        ) as failed:  # a full disk, a reader that went away: what was done stays done, and its exit code says so
+            console.fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
     for message in applied.refused:
         console.fail(message)
     return applied.exit_code

@@ -1,12 +1,13 @@
 """Where words go: results to stdout, progress and logs to stderr. Colour, terminals and NO_COLOR are decided here and nowhere else."""
 
+import errno
 import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reconciler.cli.settings import Color, Format, LogFormat, Settings
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, UsageError
 from reconciler.model.quoting import harmless, harmless_json
 
 
@@ -38,13 +39,15 @@ def write(text: str) -> None:
 
 def fail(message: str) -> None:
     """One error line to stderr. A name in it may have been typed by anybody's script, so it is spelled harmlessly."""
-    sys.stdout.flush()
-    print(f"error: {harmless(message)}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # a reader of the results that went away is no reason to lose the error, too
+        sys.stdout.flush()
+    say(f"error: {harmless(message)}")
 
 
 def say(message: str) -> None:
-    """One line to stderr that is neither result nor error."""
-    print(message, file=sys.stderr, flush=True)
+    """One line to stderr. Nobody may listen there any more, which is no reason to stop in the middle of an apply."""
+    with suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
@@ -58,6 +61,24 @@ def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str
             stream.writelines(_parts(render(chosen, False)))
     for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
         write(part)
+
+
+def prepare(settings: Settings, *files: Path | None) -> None:
+    """Find out before anything is done what would only fail after it: formats that are none, files that cannot be written.
+
+    Raises UsageError. `files`: others that will be written.
+    """
+    if settings.output is Format.SARIF or any(chosen is Format.SARIF for chosen, _path in settings.formats()):
+        raise UsageError("sarif is for validate: results come as text, md, json or github")
+    for path in (*(path for _format, path in settings.formats()), *files):
+        if path is None:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as failed:
+            raise UsageError(f"{path} cannot be written: {failed.strerror or failed}; nothing was done") from failed
 
 
 def _parts(text: str | Iterable[str]) -> Iterable[str]:
@@ -97,7 +118,12 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
             stderr=True, highlight=False, emoji=False, no_color=not coloured(settings, stream_is_terminal=True)
         )
         with console.status("…", spinner="dots") as status:
-            yield lambda message: status.update(Text(message))
+
+            def changed(message: str) -> None:
+                with suppress(OSError):
+                    status.update(Text(message))
+
+            yield changed
         return
     started = time.monotonic()
     last_step, last_at = "", started
@@ -109,7 +135,7 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
         if step == last_step and now - last_at < SAME_STEP_S:
             return
         last_step, last_at = step, now
-        print(f"[{now - started:6.1f} s] {message}", file=sys.stderr, flush=True)
+        say(f"[{now - started:6.1f} s] {message}")
 
     yield line
 

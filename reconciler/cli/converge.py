@@ -1,35 +1,51 @@
 """`reconciler converge` and `watch`: plan → limits → apply in one, for policies in `mode: continuous` only."""
 
+import math
 import time
 from typing import Annotated
 
 import typer
 
 from reconciler import pipeline
+from reconciler.apply.results import EXIT_PARTLY, may_have_written
 from reconciler.cli import common, console
 from reconciler.cli.apply import show_results
 from reconciler.cli.common import Paths
 from reconciler.cli.interrupts import Interrupts, graceful
 from reconciler.cli.plan import show_plan, worst
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, UsageError
 from reconciler.kinds import RetentionFloor
 from reconciler.kinds.fields import duration_ms
 from reconciler.load.manifest_set import ClusterManifests
 from reconciler.model.action import Mode
-from reconciler.model.plan import Plan
+from reconciler.model.plan import Blocked, Plan, Waiting
+from reconciler.pipeline import EXIT_INTERRUPTED, Applied
+from reconciler.plan.drift.report import EXIT_UNSEEN
 
 SLICE_S = 0.2
+LEAST_S = 1.0
+"""Between two rounds of watch, however close the clocks of its partitions are."""
 
 
 @accepts_settings
 def converge(settings: Settings, paths: Paths = None) -> int:
     """Plan and apply the policies in `mode: continuous`, once. For schedules: with -q nothing is printed where there is nothing to do."""
     manifests = common.load(paths, settings, now_ms=common.clock()())
-    codes = []
-    for part in common.clusters(manifests, settings):
-        with graceful() as stop:
-            codes.append(_once(part, settings, stop, quiet_when_idle=settings.quiet))
+    console.prepare(settings)
+    codes, wrote = [], False
+    with graceful() as stop:
+        for part in common.clusters(manifests, settings):
+            if stop():
+                codes.append(EXIT_PARTLY if wrote else EXIT_INTERRUPTED)
+                break
+            try:
+                applied = _once(part, settings, stop, quiet_when_idle=settings.quiet)
+                wrote = wrote or any(may_have_written(outcome) for outcome in applied.outcomes)
+                codes.append(_code(applied))
+            except ReconcilerError as error:  # one cluster that is away must not keep the others from their purges
+                console.fail(f"{part.cluster.metadata.name}: {error}")
+                codes.append(error.exit_code)
     return worst(codes)
 
 
@@ -44,29 +60,42 @@ def watch(
 ) -> int:
     """Converge in a loop on the purge clock, until Ctrl-C or SIGTERM."""
     manifests = common.load(paths, settings, now_ms=common.clock()())
+    console.prepare(settings)
     part = common.one_cluster(manifests, settings)
     interval_s = _interval_ms(part, every) / 1000
-    done = 0
-    worst = 0
+    done, code = 0, 0
     with graceful() as stop:
         while not stop():
-            began = time.monotonic()
+            next_s = time.monotonic() + interval_s
             try:
-                worst = max(worst, _once(part, settings, stop, quiet_when_idle=True))
+                applied = _once(part, settings, stop, quiet_when_idle=True)
+                code = worst([code, _code(applied)])
+                next_s = min(next_s, time.monotonic() + _until_due_s(applied.plan, common.clock()()))
             except ReconcilerError as error:  # a cluster that is away now may be back on the next round
                 console.fail(str(error))
-                worst = max(worst, error.exit_code)
+                code = worst([code, error.exit_code])
             done += 1
-            if rounds is not None and done >= rounds:
+            if done == rounds:
                 break
-            while not stop() and time.monotonic() - began < interval_s:
+            while not stop() and time.monotonic() < next_s:
                 time.sleep(SLICE_S)
-    return worst if rounds is not None else 0
+    return code if rounds is not None else 0
+
+
+def _until_due_s(planned: Plan, now_ms: int) -> float:
+    """Seconds until the first purge that waits for its clock may happen. A round that came a moment too early for it would else cost
+    it a whole interval.
+    """
+    clocks = [d.until_ms for d in planned.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+    return max(LEAST_S, (min(clocks) - now_ms) / 1000) if clocks else math.inf
 
 
 def _interval_ms(part: ClusterManifests, every: str | None) -> int:
     if every:
-        return duration_ms(every)
+        try:
+            return duration_ms(every)
+        except ValueError as wrong:
+            raise UsageError(f"--every {every}: {wrong}") from wrong
     clocks = [
         policy.spec.every_ms
         for policy in part.policies
@@ -75,9 +104,18 @@ def _interval_ms(part: ClusterManifests, every: str | None) -> int:
     return min(clocks, default=30_000)
 
 
-def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet_when_idle: bool) -> int:
+def _code(applied: Applied) -> int:
+    """The exit code of one convergence: 1 also where nothing failed and something could not be read, since nobody knows then."""
+    return worst([applied.exit_code, EXIT_UNSEEN if _unseen(applied.plan) else 0])
+
+
+def _unseen(planned: Plan) -> bool:
+    return bool(planned.incomplete) or any(isinstance(d, Blocked) and d.unread for d in planned.decisions)
+
+
+def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet_when_idle: bool) -> Applied:
     def on_plan(planned: Plan) -> None:
-        if planned.actions or planned.refused or not quiet_when_idle:
+        if planned.actions or planned.refused or _unseen(planned) or not quiet_when_idle:
             show_plan(planned, settings)
 
     with common.running(settings) as run:
@@ -86,4 +124,4 @@ def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet
         console.fail(message)
     if applied.outcomes:
         show_results(applied, settings)
-    return applied.exit_code
+    return applied

@@ -11,16 +11,17 @@ from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
-from reconciler.kinds.fields import duration_ms
+from reconciler.kinds.fields import duration_ms, format_duration
 from reconciler.model.plan import Plan
 from reconciler.plan import document, render
 from reconciler.plan.within import compare
 
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and what was skipped.")]
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 where there are actions.")]
+LONGEST_EXPIRY_MS = 366 * 86_400_000
 EXIT_ACTIONS = 2
 EXIT_REFUSED = 3
-_WORST_FIRST = (5, 130, 1, 4, 3, 2, 0)
+_WORST_FIRST = (5, 130, 1, 64, 4, 3, 2, 0)
 
 
 def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
@@ -73,18 +74,26 @@ def plan(
         expires_after_ms = duration_ms(expires_after)
     except ValueError as wrong:
         raise UsageError(f"--expires-after {expires_after}: {wrong}") from wrong
+    if expires_after_ms > LONGEST_EXPIRY_MS:
+        raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = document.saved(within_) if within_ else None
     manifests = common.load(paths, settings, now_ms=common.clock()())
     chosen = list(common.clusters(manifests, settings))
     if len(chosen) > 1 and (out or reviewed):
         raise UsageError("--out and --within take one cluster: choose it with --cluster NAME")
-    codes = []
+    codes: list[int] = []
+    strangers: list[UsageError] = []
     for part in chosen:
         try:
             with common.running(settings) as run:
                 planned = pipeline.plan(
                     part, run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
                 )
+        except UsageError as unknown:  # a target is of one cluster, and nothing is decided about it in the others
+            strangers.append(unknown)
+            if len(strangers) == len(chosen):
+                raise
+            continue
         except ReconcilerError as error:  # one cluster that is away must not hide what would happen to the others
             if len(chosen) == 1:
                 raise

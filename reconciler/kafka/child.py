@@ -89,6 +89,10 @@ class Children:
             child = _Child(self._connection)
         try:
             yield child
+        except BaseException:
+            # An answer may be on its way still, and would be taken for that of the next question.
+            child.alive = False
+            raise
         finally:
             if child.alive:
                 with self._lock:
@@ -153,8 +157,15 @@ def serve() -> None:
 def _end_with_parent(requests: int, over: threading.Event) -> None:
     """The parent sends nothing while it waits for an answer: its end is all that can come."""
     while not over.is_set():
-        if select.select([requests], [], [], 0.1)[0] and not over.is_set():
+        if _readable(requests, 0.1) and not over.is_set():
             os._exit(1)
+
+
+def _readable(descriptor: int, within_s: float) -> bool:
+    """Something to read, or the end. Not by `select`, which knows no descriptors above 1023."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0, round(within_s * 1000))))
 
 
 def _write_frame(to: int, message: object) -> None:
@@ -174,7 +185,7 @@ def _read_exactly(descriptor: int, size: int, until_s: float | None) -> bytes | 
     parts = bytearray()
     while len(parts) < size:
         left_s = None if until_s is None else until_s - time.monotonic()
-        if left_s is not None and (left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]):
+        if left_s is not None and (left_s <= 0 or not _readable(descriptor, left_s)):
             return None
         part = os.read(descriptor, min(1 << 20, size - len(parts)))
         if not part:

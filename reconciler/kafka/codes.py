@@ -1,7 +1,7 @@
 """What each error of each operation asks of the applier: one table, nothing else decides it.
 
 The client library's own `retriable()` says no to everything, so codes are all there is to go by. A code that is not in the table
-is a refusal if a broker said it, and proves nothing if the client did: then the subject is read back. Neither is ever success.
+is a failure if a broker said it, and is read back if the client did. Neither is ever success, nor proof that nothing was done.
 """
 
 from collections.abc import Mapping
@@ -108,7 +108,9 @@ TABLE: Mapping[Operation, Mapping[int, Answer]] = {
     },
 }
 
-# Answers that leave no doubt: the request changed nothing. Not among them: a coordinator or a disk that failed half way, and silence.
+# Answers that leave no doubt: the request changed nothing. Not among them: silence, a disk that failed half way, and those of a leader,
+# coordinator or controller that lost its office. It may have begun, and answers so while it waits for the others
+# (DelayedDeleteRecords.tryComplete, CoordinatorRuntime's failAll of what was appended).
 _NO_EFFECT = frozenset(
     (
         *_NOT_SENT,
@@ -116,16 +118,16 @@ _NO_EFFECT = frozenset(
         KafkaError.GROUP_ID_NOT_FOUND,
         KafkaError.ELECTION_NOT_NEEDED,
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_CONTROLLER,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     )
 )
 _REFUSALS = frozenset({Answer.STALE, Answer.WAITING, Answer.FAILED, Answer.HALVE})
+
+# A refusal, and yet the same words come from a leader whose replica was taken away after it had deleted.
+_DOUBTFUL = frozenset({(Operation.DELETE_RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART)})
 
 # What a refusal for want of rights is about: the broker's own words do not say which right.
 _RIGHTS: Mapping[int, str] = {
@@ -146,14 +148,14 @@ _KAFKA_NAMES: Mapping[int, str] = {
 
 def item_answer(operation: Operation, code: int, text: str = "") -> ItemAnswer:
     """The answer for one item that got `code` (Kafka's protocol codes, or negative ones of the client library)."""
-    answer = TABLE[operation].get(code)
-    if answer is None:
-        answer = Answer.READ_BACK if code < 0 else Answer.FAILED
+    known = TABLE[operation].get(code)
+    answer = known or (Answer.READ_BACK if code < 0 else Answer.FAILED)
     if (right := _RIGHTS.get(code)) is not None:
         text = (
             f"the right is missing: {right} ({text or name_of(code)}); `reconciler doctor --acls` prints what grants it"
         )
-    return ItemAnswer(answer, name_of(code), text, no_effect=code in _NO_EFFECT or answer in _REFUSALS)
+    refused = known in _REFUSALS and (operation, code) not in _DOUBTFUL
+    return ItemAnswer(answer, name_of(code), text, no_effect=code in _NO_EFFECT or refused)
 
 
 def name_of(code: int) -> str:

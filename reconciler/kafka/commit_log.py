@@ -93,11 +93,13 @@ def _drain(client: Consumer, connection: Connection, unfinished: dict[int, _Log]
                 if offset < log.end:
                     log.reduced.take(message.key(), message.value(), message.timestamp()[1], offset)
                 finished = offset >= log.end - 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # The end that whoever answered knows of: a leader of a moment ago may not have heard of all yet.
+                finished = offset is not None and offset >= log.end
             else:
                 # Errors that name no partition (the coordinator of the reader's own group, say) never get here.
                 finished = True
-                if error.code() != KafkaError._PARTITION_EOF:
-                    log.error = _reason(error)
+                log.error = _reason(error)
             if finished:
                 del unfinished[log.number]
                 client.pause([TopicPartition(COMMIT_LOG_TOPIC, log.number)])
@@ -137,6 +139,7 @@ def _rows(logs: Iterable[_Log], origins: Mapping[str, Collection[str]] | None) -
                     "log_offset": life.offset,
                     "seems": life.seems.value,
                     "live": life.live,
+                    "commit_keys": life.commits,
                 }
             )
         for origin in reduced.origins(origins):

@@ -35,7 +35,7 @@ _NEGATIVE = b"\x80"
 class Life:
     """One group's newest sign of life. `newest_ms` None: no record of it carries a time. `offset`: its newest record.
 
-    `live`: at least one of its keys is set, so the coordinator still holds something for it.
+    `live`: at least one of its keys is set, so the coordinator still holds something for it. `commits`: keys of commits that are set.
     """
 
     group: str
@@ -43,6 +43,7 @@ class Life:
     offset: int
     seems: GroupType
     live: bool
+    commits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,8 @@ class Reduction:
             if isinstance(entry.key, UnknownKey) and entry.key.group in lives:
                 lives[entry.key.group].touch(entry)
         for group, life in lives.items():
-            yield Life(group, life.newest_ms if life.newest_ms >= 0 else None, life.offset, life.seems(), life.live)
+            newest_ms = life.newest_ms if life.newest_ms >= 0 else None
+            yield Life(group, newest_ms, life.offset, life.seems(), life.live, life.commits)
 
     def origins(self, wanted: Mapping[str, Collection[str]] | None) -> Iterator[Origin]:
         """Topic ids of the commits of `wanted[group]` on its topics; None: of all."""
@@ -158,6 +160,7 @@ class _Life:
     newest_ms: int = -1
     offset: int = -1
     live: bool = False
+    commits: int = 0
     types: dict[bool, set[GroupType]] = field(default_factory=lambda: {True: set(), False: set()})
 
     def touch(self, entry: _Entry) -> None:
@@ -170,6 +173,7 @@ class _Life:
         self.touch(entry)
         live = entry.value is not None
         self.live = self.live or live
+        self.commits += live and entry.is_commit
         if isinstance(entry.key, GroupKey):
             self.types[live].add(entry.key.type or _classic(entry.value))
 

@@ -67,6 +67,8 @@ def consumer(connection: Connection, tuning: Mapping[str, str | int | float] | N
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
+        # A follower would answer a client of its rack, and knows less than the leader.
+        "client.rack": "",
         "enable.partition.eof": True,
         "error_cb": _ignore,
     }

@@ -50,6 +50,7 @@ FACTS = pa.schema(
         pa.field("log_offset", pa.int64()),
         pa.field("seems", pa.string()),
         pa.field("live", pa.bool_()),
+        pa.field("commit_keys", pa.int32()),
         # of a topic (records and partitions that were not read), or of a run (rows or records read, and what became of them)
         pa.field("records", pa.int64()),
         pa.field("unread", pa.int64()),
@@ -225,7 +226,7 @@ def _log(work: Work, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
             needed=[work.needs(row["group"]) for row in lives],
             **{
                 column: [row[column] for row in lives]
-                for column in ("last_activity_ms", "log_partition", "log_offset", "seems", "live")
+                for column in ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
             },
         )
         found = [row for row in rows if row["topic"] is not None]

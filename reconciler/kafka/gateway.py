@@ -199,11 +199,12 @@ def _codes(
     except KafkaException as failure:
         return dict.fromkeys(items, _code_of(failure))
     answers = {}
+    # The library keeps its own deadline; ours, a second later, is for a library that forgets.
+    forgotten = Deadline.after(deadline.left_s + 1.0)
     for item in items:
         code, text = KafkaError.NO_ERROR, ""
         try:
-            # The library keeps its own deadline; ours, a second later, is for a library that forgets.
-            futures[item].result(timeout=deadline.left_s + 1.0)
+            futures[item].result(timeout=forgotten.left_s)
         except (KafkaException, FutureTimeout) as failure:
             code, text = _code_of(failure)
         answers[item] = (code, text)

@@ -16,12 +16,14 @@ from reconciler.errors import JournalUnavailable
 from reconciler.kafka import connect
 from reconciler.kafka.asking import Deadline, reason_of, settle
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.listing import cleanup_policies
 from reconciler.model import entry
 from reconciler.model.action import Action
 from reconciler.model.entry import Author, Clock, Entry
 from reconciler.model.names import Address
 from reconciler.model.names import TopicPartition as Partition
 from reconciler.model.outcome import Outcome
+from reconciler.model.snapshot import Unread
 
 UNKNOWN = Author()
 _POLL_S = 0.2
@@ -117,10 +119,23 @@ class TopicJournal:
             raise self._unavailable("read", reason_of(failure))
         found = answer.result()
         topic_id = str(found.topic_id)
-        if self._topic_id is not None and topic_id != self._topic_id:
+        if self._topic_id is None:
+            self._refuse_compaction()
+        elif topic_id != self._topic_id:
             raise self._unavailable("trusted", "it was deleted and made again while it was in use")
         self._topic_id = topic_id
         return tuple(partition.id for partition in found.partitions)
+
+    def _refuse_compaction(self) -> None:
+        """A topic made by hand may be compacted: of an intent and its outcome the outcome would be left, and the purge forgotten. Who may
+        not see the policy goes on without.
+        """
+        found = cleanup_policies(self._connection, [self._topic])[self._topic]
+        if not isinstance(found, Unread) and found != {"delete"}:
+            raise self._unavailable(
+                "trusted",
+                f"its cleanup.policy is {','.join(sorted(found)) or 'empty'}, which forgets entries: set it to delete",
+            )
 
     def _read(self, read_to: dict[int, int]) -> Iterator[Entry]:
         """Entries after `read_to` (partition → offset, moved on) up to the end of now, in the order of their times."""
@@ -158,10 +173,12 @@ class TopicJournal:
         error = message.error()
         number = message.partition()
         if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                open_ones.discard(-1 if number is None else number)
-                return []
-            raise KafkaException(error)
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            # The end that whoever answered knows of: a leader of a moment ago may not have heard of all yet.
+            if number is not None and (message.offset() or 0) >= ends[number][1]:
+                open_ones.discard(number)
+            return []
         offset, value = message.offset(), message.value()
         assert number is not None
         assert offset is not None

@@ -24,6 +24,8 @@ Wanted = Mapping[str, tuple[TopicPartition, ...] | None]
 
 NO_ANSWER = Unread("the group's coordinator did not answer: it moves, or there is none yet")
 
+NAMELESS = Unread("the client library cannot ask for the commits of a group without a name")
+
 _NO_COMMIT = (-1001, -1)
 _TRIES = 2
 
@@ -33,7 +35,10 @@ def fetch(
 ) -> dict[str, Positions | Unread]:
     """Each group's positions, or why they could not be read. A child that dies is replaced once: a new client looks anew
     for the coordinators."""
-    nothing = {group: Positions() for group, some in wanted.items() if some is not None and not some}
+    nothing: dict[str, Positions | Unread] = {
+        group: Positions() for group, some in wanted.items() if some is not None and not some
+    }
+    nothing |= {group: NAMELESS for group in wanted if not group}
     asked = {group: None if some is None else tuple(some) for group, some in wanted.items() if group not in nothing}
     if not asked:
         # The library refuses an empty list of partitions.

@@ -19,7 +19,7 @@ from reconciler.kafka.asking import Deadline, ask, code_of, reason_of, succeeded
 from reconciler.kafka.child import Children
 from reconciler.kafka.connect import Connection, admin, patience
 from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.offset_fetch import Positions, fetch, positions
+from reconciler.kafka.offset_fetch import NAMELESS, Positions, fetch, positions
 from reconciler.kafka.tables import GROUP_COMMITS, PARTITIONS
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.snapshot import Unread
@@ -213,8 +213,10 @@ def _in_process(client: AdminClient, connection: Connection, groups: Sequence[st
             answers.update(client.list_consumer_group_offsets(request, request_timeout=limit_s))
         return answers
 
-    answers = ask(client, groups, call, enough=_GROUP_ENOUGH, timeout_s=connection.timeout_s)
-    return {group: _plain_commits(future) or _commits(positions(future)) for group, future in answers.items()}
+    named = [group for group in groups if group]
+    answers = ask(client, named, call, enough=_GROUP_ENOUGH, timeout_s=connection.timeout_s)
+    found = {group: _plain_commits(future) or _commits(positions(future)) for group, future in answers.items()}
+    return {group: found.get(group, NAMELESS.reason) for group in groups}
 
 
 def _plain_commits(future: Future[Any]) -> _Commits | None:

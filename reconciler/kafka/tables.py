@@ -48,6 +48,7 @@ COMMIT_LOG = pa.schema(
         pa.field("log_offset", pa.int64()),
         pa.field("seems", pa.string()),
         pa.field("live", pa.bool_()),
+        pa.field("commit_keys", pa.int32()),
         pa.field("records", pa.int64()),
         pa.field("skipped", pa.int64()),
         pa.field("garbled", pa.int64()),
@@ -56,5 +57,5 @@ COMMIT_LOG = pa.schema(
 )
 """Three shapes of row. Group and topic: a topic id that the group's commits on the partition were made for, with the newest offset
 committed under it (`topic_id` null: by a value version that carries none). Group only: its newest activity, where its newest record
-is, the type that its records suggest, and whether any of its keys is still set. Neither: one partition of the log, with what was
+is, the type that its records suggest, whether any of its keys is still set, and how many of commits are. Neither: one partition of the log, with what was
 read, skipped (unknown key types) and garbled, or why it was not read."""

@@ -61,8 +61,13 @@ def format_duration(ms: int) -> str:
 
 
 def format_instant(ms: int) -> str:
-    """RFC 3339 in UTC, seconds, with `Z`; milliseconds only where there are some."""
-    moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
+    """RFC 3339 in UTC, seconds, with `Z`; milliseconds only where there are some. A bare number where no calendar has it: timestamps of
+    records are whatever their producer wrote.
+    """
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms since 1970"
     text = moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
     return text.replace("+00:00", "Z")
 

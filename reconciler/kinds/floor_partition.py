@@ -106,7 +106,7 @@ class Floor:
             before_offset=before_offset,
             seen=seen,
             guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
-            vouched=keep.unread_by is not None and self.guard.consumers is Consumers.BLOCK,
+            vouched=keep.unread_by is not None and self.guard.consumers is Consumers.BLOCK and not accepted,
             drift=self._overdue(found, before_offset, seen.log_start),
         )
 

@@ -27,7 +27,8 @@ class Outcome:
     """One action's end. `detail` says why in words; `code` is the broker's error name where there was one.
 
     `read_back`: what the cluster showed afterwards, as a short text (`log start 98213`, `leader 1`, `absent`); None: not read.
-    `sends`: how often the request went out; 0 with STALE, SATISFIED by recheck, NOT_ATTEMPTED.
+    `sends`: how often the request went out; 0 with STALE, SATISFIED by recheck, NOT_ATTEMPTED. `possible`: one of them may have been
+    carried out.
     `removed_max`: upper bound of the records removed by this run; 0 where nothing was sent.
     """
 
@@ -37,4 +38,5 @@ class Outcome:
     code: str | None = None
     read_back: str | None = None
     sends: int = 0
+    possible: bool = False
     removed_max: int = 0

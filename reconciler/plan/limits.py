@@ -85,7 +85,12 @@ class _Limit:
 
     def shown(self, value: float) -> str:
         """Rounded up: a share just above a limit must not read as the limit itself."""
-        return f"{_ceil(value):g} %" if self.percent else f"{value:g}"
+        return f"{_number(_ceil(value))} %" if self.percent else _number(value)
+
+    @property
+    def bound(self) -> str:
+        """The limit itself, as it was written."""
+        return _number(self.most) + (" %" if self.percent else "")
 
     def sentence(self, bucket: Bucket, value: float) -> str:
         where = f" ({bucket.topic})" if bucket.topic else ""
@@ -126,7 +131,7 @@ class _Waivers:
         for policy in policies:
             waiver = self.valid[policy]
             left = max(_MINUTE_MS, (waiver.spec.expires - self.observed_at_ms) // _MINUTE_MS * _MINUTE_MS)
-            words += f"; {waiver.address} allows {policy} {waiver.spec.value:g} for {_remaining(left)} more"
+            words += f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(left)} more"
         return words
 
 
@@ -136,14 +141,14 @@ def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) 
             worst = _by_amount(bucket, bucket.policies)[0]
             message = (
                 f"{limit.id}: {limit.words}: not known ({bucket.whole.reason}), and the limit is "
-                f"{limit.shown(limit.most)}; most of it would be lost by {_cited(worst, places)}: see that everything can be read, "
+                f"{limit.bound}; most of it would be lost by {_cited(worst, places)}: see that everything can be read, "
                 f"then plan again{waivers.ignored}"
             )
             return LimitVerdict(
                 id=limit.id, limit=limit.most, observed=None, passed=False, message=message, worst=worst
             )
     if not limit.buckets:
-        message = f"{limit.id}: nothing counts towards it, the limit is {limit.shown(limit.most)}{waivers.ignored}"
+        message = f"{limit.id}: nothing counts towards it, the limit is {limit.bound}{waivers.ignored}"
         return LimitVerdict(id=limit.id, limit=limit.most, observed=0.0, passed=True, message=message)
     used: set[Address] = set()
     refused: list[tuple[Bucket, list[Address]]] = []
@@ -162,7 +167,7 @@ def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) 
         message = _refusal(limit, bucket, rest, _cited(worst, places), _needed(limit, refused))
     else:
         worst = _by_amount(highest, highest.policies)[0]
-        message = f"{limit.id}: {limit.sentence(highest, observed)}, the limit is {limit.shown(limit.most)}"
+        message = f"{limit.id}: {limit.sentence(highest, observed)}, the limit is {limit.bound}"
     return LimitVerdict(
         id=limit.id,
         limit=limit.most,
@@ -197,17 +202,22 @@ def _refusal(
 ) -> str:
     others = f" (and {len(needed) - 3} more)" if len(needed) > 3 else ""
     asked = " and ".join(
-        f"{{policy: {policy}, limit: {limit.id}, value: {value:g}, expires: …}}"
+        f"{{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:3]
     )
     return (
-        f"{limit.id}: {limit.sentence(bucket, limit.value(bucket, rest))}, the limit is {limit.shown(limit.most)}; most of it by "
+        f"{limit.id}: {limit.sentence(bucket, limit.value(bucket, rest))}, the limit is {limit.bound}; most of it by "
         f"{worst}: do less at once, or let it pass with a Waiver of spec {asked}{others}"
     )
 
 
 def _cited(policy: Address, places: Mapping[Address, Place]) -> str:
     return f"{policy} ({places[policy]})"
+
+
+def _number(value: float) -> str:
+    """All its digits: whoever types it into a waiver has to get past the limit."""
+    return f"{value:.15g}"
 
 
 def _ceil(percent: float) -> float:

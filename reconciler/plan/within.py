@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from reconciler.kinds.fields import format_duration
 from reconciler.kinds.objection import Objection, shown
 from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.model.names import Address
@@ -101,6 +102,10 @@ def _removal(action: DeleteGroup, reviewed: Action | None) -> DeleteGroup | Obje
         return _beyond("new: the reviewed plan does not remove it")
     if reviewed.seen.type is not action.seen.type or reviewed.seen.fingerprint != action.seen.fingerprint:
         return _beyond("the group has other commits than the reviewed plan saw")
+    if action.idle_for_ms < reviewed.idle_for_ms:
+        return _beyond(
+            f"idleFor is {format_duration(action.idle_for_ms)}, it was {format_duration(reviewed.idle_for_ms)} in the reviewed plan"
+        )
     return action
 
 

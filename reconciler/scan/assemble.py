@@ -28,6 +28,8 @@ from reconciler.scan.wishes import Wish, selected_groups
 
 Row = Mapping[str, Any]
 
+_NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLog:
@@ -240,6 +242,13 @@ def _with_commits(
     unread = Unread(row.get("error") or "the scan brought no answer for the group's commits")
     if listed is None or not listed.listed:
         unread = Unread("commits of a group that no list call names cannot be read")
+    elif row.get("commits") is not None and (row.get("commit_keys") or 0) > row["commits"]:
+        # Brokers leave commits on topics that the caller may not describe out of their answer, without an error.
+        told = (
+            f"the commit log holds {row['commit_keys']} commits of the group, and its coordinator told {row['commits']}"
+        )
+        why = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
+        row, unread = {**row, **_NO_COMMITS}, Unread(f"{told}: {why}")
     last: int | Unread = NOT_ASKED
     newest: tuple[int, int] | Unread = NOT_ASKED
     if activity:
@@ -276,7 +285,11 @@ def readers_incomplete(
         return NOT_ASKED
     if listing.incomplete is not None:
         return listing.incomplete
-    if listing.hidden_unread is not None and not log.complete:
+    if not log.complete:
+        # Groups whose part of the log nobody leads are in no broker's list, and no broker says so.
+        return log.missing if log.missing is not None else min(log.unread.values(), key=lambda unread: unread.reason)
+    if listing.hidden_unread is not None and (log.skipped or log.garbled):
+        # It would make up for the old list call if it were understood as a whole.
         return listing.hidden_unread
     if log.partitions == 0 and log.missing is None:
         return Unread(f"commits of {some_of(sorted(asked))}: the commit log is not there yet") if asked else None

@@ -86,3 +86,4 @@ def _forget_all_but(count: int, root: Path) -> None:
     by_use = sorted(root.glob("*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True)
     for archive in by_use[count:]:
         archive.unlink(missing_ok=True)
+        archive.with_suffix(".runs").unlink(missing_ok=True)  # whoever comes back to it may make it again

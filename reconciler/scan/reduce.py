@@ -31,6 +31,7 @@ _SINGLE = (
     "log_offset",
     "seems",
     "live",
+    "commit_keys",
     "error",
 )
 _SUMS = ("records", "unread", "skipped", "garbled")

@@ -6,8 +6,9 @@ Listings come from the driver while Spark starts; offsets, commits and the commi
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,18 +44,38 @@ _SOURCES = ("partitions", "commits", "commit_log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """The commit log as its metadata tell it. `sizes`: offsets that each partition with a leader spans. `partitions` 0: it does not exist.
+    `missing`: why nothing is known of it.
+    """
+
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    partitions: int = 0
+    missing: Unread | None = None
+    leaderless: tuple[int, ...] = ()
+
+    @property
+    def hides_groups(self) -> Unread | None:
+        """Why groups may be in no list: each broker lists those of the partitions that it leads, and says nothing of the others."""
+        if self.missing is not None and self.missing is not NOT_ASKED:
+            return Unread(f"whether every group is listed is unknown: {self.missing.reason}")
+        if self.leaderless:
+            some = f"{len(self.leaderless)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
+            return Unread(f"no broker lists the groups of {some}, which have no leader")
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Listed:
     """What the driver itself learned, and what follows for the reading."""
 
     topics: TopicListing
     groups: GroupListing
-    policies: Mapping[str, frozenset[str] | Unread]
+    policies: Future[dict[str, frozenset[str] | Unread]]
     wishes: tuple[Wish, ...]
     counted: frozenset[str]
     commit_groups: frozenset[str]
-    log_sizes: Mapping[int, int]
-    log_partitions: int
-    log_missing: Unread | None
+    log: _Log
 
 
 def scan(
@@ -130,13 +151,17 @@ def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
     # Side by side: with a broker that hangs each takes its whole patience.
     groups = asking.background(lambda: _list_groups(connection, wanted=with_groups))
     topics = listing.list_topics(connection)
-    log = asking.background(lambda: _log_sizes(connection, topics, wanted=with_groups))
+    log = asking.background(lambda: _commit_log(connection, topics, wanted=with_groups))
     wanted = set(wishes.selected_topics(needs, topics.topics)) | wishes.exact_topics(needs)
     topics = listing.describe_topics(connection, topics, wanted)
     with_offsets = replace(needs, topics=tuple(need for need in needs.topics if need.offsets))
-    policies = listing.cleanup_policies(connection, wishes.selected_topics(with_offsets, topics.topics))
-    sizes, partitions, missing = log.result()
+    # No task rests on them: they are waited for when the tasks are done.
+    floored = wishes.selected_topics(with_offsets, topics.topics)
+    policies = asking.background(lambda: listing.cleanup_policies(connection, floored))
+    found_log = log.result()
     listed_groups = groups.result()
+    if listed_groups.incomplete is None:
+        listed_groups = replace(listed_groups, incomplete=found_log.hides_groups)
     return _Listed(
         topics=topics,
         groups=listed_groups,
@@ -144,9 +169,7 @@ def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
         wishes=tuple(wishes.wishes(needs, topics)),
         counted=wishes.counted_topics(needs, topics),
         commit_groups=wishes.commit_groups(needs, listed_groups),
-        log_sizes=sizes if needs.commit_log else {},
-        log_partitions=partitions,
-        log_missing=missing,
+        log=found_log if needs.commit_log else replace(found_log, sizes={}),
     )
 
 
@@ -154,33 +177,34 @@ def _list_groups(connection: Connection, *, wanted: bool) -> GroupListing:
     return group_listing.list_groups(connection, hidden=True) if wanted else GroupListing({}, NOT_ASKED, NOT_ASKED)
 
 
-def _log_sizes(
-    connection: Connection, topics: TopicListing, *, wanted: bool
-) -> tuple[dict[int, int], int, Unread | None]:
-    """Offsets that each readable partition of the commit log spans, how many partitions it has, and why nothing is known of it."""
+def _commit_log(connection: Connection, topics: TopicListing, *, wanted: bool) -> _Log:
+    """The log's partitions, and what of them there is to read."""
     if not wanted:
-        return {}, 0, NOT_ASKED
+        return _Log(missing=NOT_ASKED)
     log = topics.topics.get(COMMIT_LOG_TOPIC)
     if log is None:
         # Apart from other topics: a log that may not be described makes the log unread, not the listing of topics incomplete.
         described = listing.describe_topics(connection, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
         log = described.topics.get(COMMIT_LOG_TOPIC)
         if log is None:
-            return {}, 0, described.incomplete
+            return _Log(missing=described.incomplete)
     if isinstance(log.partitions, Unread):
-        return {}, 0, log.partitions
+        return _Log(missing=log.partitions)
     led = [p.number for p in log.partitions if isinstance(p.leader, int)]
     (offsets,) = read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)])
     rows = offsets.to_pylist()
-    sizes = {row["partition"]: (row["high_watermark"] or 0) - (row["log_start"] or 0) for row in rows}
-    return sizes, len(log.partitions), None
+    return _Log(
+        sizes={row["partition"]: (row["high_watermark"] or 0) - (row["log_start"] or 0) for row in rows},
+        partitions=len(log.partitions),
+        leaderless=tuple(p.number for p in log.partitions if not isinstance(p.leader, int)),
+    )
 
 
 def _chunks(listed: _Listed) -> tuple[Chunk, ...]:
     # Asking for a coordinator creates the commit log where there is none yet, and there is nothing to read then.
-    nothing = listed.log_partitions == 0 and listed.log_missing is None
+    nothing = listed.log.partitions == 0 and listed.log.missing is None
     return wishes.in_reading_order(
-        wishes.log_chunks(listed.log_sizes),
+        wishes.log_chunks(listed.log.sizes),
         wishes.partition_chunks(listed.wishes, listed.counted, listed.topics.topics),
         wishes.commit_chunks(() if nothing else listed.commit_groups),
     )
@@ -199,7 +223,7 @@ def _work(needs: Needs, connection: Connection, listed: _Listed) -> Work:
         named=named,
         groups=needs.groups,
         until_s=time.time() + connection.timeout_s,
-        log_limit_s=_LOG_START_S + connection.timeout_s + sum(listed.log_sizes.values()) / _SLOWEST_RECORDS_PER_S,
+        log_limit_s=_LOG_START_S + connection.timeout_s + sum(listed.log.sizes.values()) / _SLOWEST_RECORDS_PER_S,
     )
 
 
@@ -238,10 +262,11 @@ def _snapshot(
     last_purges: Mapping[TopicPartition, int] | Unread,
 ) -> ClusterSnapshot:
     log = assemble.commit_log(
-        rows.runs, partitions=listed.log_partitions, asked=needs.commit_log, missing=listed.log_missing
+        rows.runs, partitions=listed.log.partitions, asked=needs.commit_log, missing=listed.log.missing
     )
     _LOG.info("log_records=%d log_skipped=%d log_garbled=%d", log.records, log.skipped, log.garbled)
-    topics = {facts.name: facts for facts in assemble.topic_facts(listed.topics, listed.policies, rows, listed.counted)}
+    policies = listed.policies.result()
+    topics = {facts.name: facts for facts in assemble.topic_facts(listed.topics, policies, rows, listed.counted)}
     return ClusterSnapshot(
         cluster_id=cluster_id,
         observed_at_ms=observed_at_ms,

@@ -7,7 +7,7 @@ here. The scan itself does not use these classes: a data source starts more Pyth
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -16,11 +16,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from reconciler.errors import UsageError
+from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka import group_listing, listing
 from reconciler.kafka.commit_log import read_commit_log
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.facts import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.kafka.read import read_group_commits, read_partitions
 from reconciler.kafka.tables import COMMIT_LOG, GROUP_COMMITS, PARTITIONS
@@ -103,9 +104,9 @@ class PartitionsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         need = TopicNeed(topics=self.options.topics, offsets=True, instants_ms=self.options.instants_ms)
-        names = listing.list_topics(self.options.connection)
+        names = _complete(listing.list_topics(self.options.connection))
         wanted = wishes.selected_topics(Needs(topics=(need,)), names.topics)
-        topics = listing.describe_topics(self.options.connection, names, wanted)
+        topics = _complete(listing.describe_topics(self.options.connection, names, wanted))
         wished = tuple(wishes.wishes(Needs(topics=(need,)), topics))
         chunks = wishes.partition_chunks(wished, (), topics.topics)
         metadata = _metadata(topics, wanted)
@@ -147,8 +148,8 @@ class GroupCommitsReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        groups = group_listing.list_groups(self.options.connection, hidden=False).groups
-        wanted = wishes.selected_groups([GroupNeed(groups=self.options.groups)], groups)
+        listed = _complete(group_listing.list_groups(self.options.connection, hidden=False))
+        wanted = wishes.selected_groups([GroupNeed(groups=self.options.groups)], listed.groups)
         return [Chunk(chunk) for chunk in wishes.commit_chunks(wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -180,16 +181,31 @@ class CommitLogReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        topics = listing.list_topics(self.options.connection)
+        topics = _complete(listing.list_topics(self.options.connection))
+        if COMMIT_LOG_TOPIC not in topics.topics:
+            # There is none yet, or it may not be seen.
+            topics = _complete(listing.describe_topics(self.options.connection, topics, [COMMIT_LOG_TOPIC]))
         log = topics.topics.get(COMMIT_LOG_TOPIC)
-        if log is None or isinstance(log.partitions, Unread):
+        if log is None:
             return []
+        if isinstance(log.partitions, Unread):
+            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
         return [Chunk(chunk) for chunk in wishes.log_chunks({p.number: 1 for p in log.partitions})]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Chunk)
         assert isinstance(partition.chunk, LogChunk)
         return read_commit_log(self.options.connection, partition.chunk.partitions)
+
+
+_Listing = TypeVar("_Listing", TopicListing, GroupListing)
+
+
+def _complete(found: _Listing) -> _Listing:
+    """A table that lacks rows without saying so would read as a smaller cluster."""
+    if found.incomplete is not None:
+        raise ScanFailed(found.incomplete.reason)
+    return found
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -109,6 +109,14 @@ AWAY = ("--timeout", "3")
         (4, ["apply", "edited.json"]),
         (4, ["apply", "other.json"]),
         (4, ["apply", "acts.json", "--expect-digest", "sha256:" + "0" * 64]),
+        (4, ["apply", "acts.json", "--expect-digest", ""]),
+        (64, ["apply", "acts.json", "-o", "sarif"]),
+        (64, ["apply", "acts.json", "--output-file", "results.json"]),
+        (64, ["apply", "acts.json", "--output-file", "md=acts.json/results.md"]),
+        (64, ["apply", "acts.json", "--results", "acts.json/results.json"]),
+        (64, ["apply", "acts.json", "--results", "manifests"]),
+        (64, ["watch", "--every", "10"]),
+        (64, ["plan", "--expires-after", "9999999d"]),
         (64, ["no-such-command"]),
         (64, ["plan", "--no-such-flag"]),
         (64, ["plan", "--expires-after", "soon"]),
@@ -182,5 +190,16 @@ def test_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     workload.produce(servers, topic, {0: [Record(b"x")] * 100})
     assert code("apply", "older.json") == 4, "the topic is another one"
     assert workload.watermarks(servers, topic, 0) == (0, 100)
+    with nobody_listens() as away:
+        both = tmp_path / "both"
+        both.mkdir()
+        here = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
+        (both / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + here)
+        assert code("converge", "both", *AWAY) == 1
+        assert workload.watermarks(servers, topic, 0)[0] == 50, "a cluster that is away keeps no other from its purges"
+        (both / "all.yaml").write_text(HEAD % ("same", CLUSTER_ID, json.dumps(servers.split(",")), "") + here)
+        target = f"RetentionFloor/codes/{topic}"
+        assert code("plan", "both", "--target", target) == 0, "it is a target of one of them"
+        assert code("plan", "both", "--target", f"{target}-not") == 64
     file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
     assert code("plan") == 4

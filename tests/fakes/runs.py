@@ -65,6 +65,7 @@ def run(
     stop: Callable[[], bool] = lambda: False,
     settings: Settings | None = None,
     run_id: str = "run-1",
+    gone: Sequence[str] = (),
 ) -> Applied:
     """Apply with a file journal in `folder` and a clock of its own."""
     clock = clock or Ticker()
@@ -79,6 +80,7 @@ def run(
         sleep=clock.sleep,
         stop=stop,
         settings=settings or Settings(),
+        gone=gone,
     )
     return Applied(list(ended), journal)
 

@@ -73,8 +73,8 @@ def _leader_moved(world: World) -> None:
     some = [TopicPartition(world.topic("led"), number) for number in world.rng.sample(range(6), 3)]
     try:
         admin_client(world.servers).elect_leaders(ElectionType.PREFERRED, some).result(20)
-    except KafkaException:
-        return
+    except (KafkaException, TimeoutError):
+        return  # the controller may be the one that stands still; who leads then is anybody's
 
 
 def _replicas_turned(world: World) -> None:

@@ -1,6 +1,8 @@
 """The gateway on real brokers that do not behave: silence, slow replicas, no leader. What only they can show of the error table."""
 
+import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import workload
+from reconciler.kafka import child, workload
 from reconciler.kafka.child import Children
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.offset_fetch import fetch
+from reconciler.kafka.read import read_group_commits
 from reconciler.model.action import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Answer, ItemAnswer
@@ -191,6 +194,42 @@ def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) ->
         assert time.monotonic() - began < 30
     finally:
         children.close()
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isolated: bool) -> None:
+    """The client library cannot ask for them, and once that ended the whole scan: its neighbours are read."""
+    name = topic_on(cluster, (1, 2, 3))
+    group = f"reader-{uuid.uuid4().hex[:12]}"
+    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
+    (batch,) = read_group_commits(connection, ["", group], isolated=isolated)
+    errors = {row["group"]: row["error"] for row in batch.to_pylist() if row["topic"] is None}
+    assert errors == {"": "the client library cannot ask for the commits of a group without a name", group: None}
+
+
+def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
+    """A process with many clients has many descriptors, and `select` knows a thousand. Once that ended an apply after its request had gone."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
+    reading, writing = os.pipe()
+    high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
+    try:
+        assert child._read_exactly(high, 1, time.monotonic() + 0.05) is None
+        os.write(writing, b"x")
+        assert child._read_exactly(high, 1, time.monotonic() + 10) == b"x"
+    finally:
+        for descriptor in (reading, writing, high):
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
+    """Its answer would be taken for that of the next question."""
+    children = Children(Connection(("127.0.0.1:1",), timeout_s=1))
+    with pytest.raises(KeyError), children._child():
+        raise KeyError
+    assert children._idle == []
 
 
 def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:

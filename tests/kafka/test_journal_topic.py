@@ -105,6 +105,21 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
         journal.intend([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
+def test_journal_topic_that_is_compacted_is_not_trusted(
+    cluster: Cluster, connection: Connection, made: FakeCluster
+) -> None:
+    """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
+    name = unused()
+    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(name, configs={"cleanup.policy": "compact"})])
+    journal = TopicJournal(connection, name)
+    with pytest.raises(
+        JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
+    ):
+        journal.last_purges()
+    with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
+        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+
+
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
     """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
     name = unused()

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from reconciler.kafka import workload
-from reconciler.kafka.commit_log import read_commit_log
+from reconciler.kafka.commit_log import _consume, _Log, read_commit_log
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.coordinator import log_partition
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC
@@ -157,3 +159,39 @@ def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connecti
         found = lives(connection, servers)
     assert found[behind] >= began_ms - 1
     assert found[waiting] >= began_ms - 1
+
+
+def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection: Connection, unique: str) -> None:
+    """A leader that has just taken over may know of fewer records than the one before it had: three are there at first, seven were promised,
+    and four more come later. Once the three counted as read to the end."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique)])
+    group = f"{unique}-late"
+    place = log_partition(group, len(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+
+    def commit(times: int) -> None:
+        for offset in range(times):
+            workload.commit(servers, group, {(unique, 0): offset})
+
+    commit(1)
+    _, start = workload.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    commit(3)
+    log = _Log(place, start=start, end=start + 7)
+    with ThreadPoolExecutor(1) as aside:
+        later = aside.submit(lambda: (time.sleep(1.5), commit(4)))
+        _consume(connection, [log], None)
+        later.result()
+    assert log.error is None
+    assert log.reduced.records == 7
+
+
+def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Connection, unique: str) -> None:
+    """Records that were promised and never come leave the partition unread after the connection's patience."""
+    servers = cluster.bootstrap_servers
+    workload.create_topics(servers, [Topic(unique)])
+    place = log_partition(unique, len(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+    workload.commit(servers, unique, {(unique, 0): 1})
+    low, high = workload.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    log = _Log(place, start=low, end=high + 1_000_000)
+    _consume(replace(connection, timeout_s=3.0), [log], None)
+    assert log.error == "no data for 3 s"

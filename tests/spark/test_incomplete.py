@@ -166,9 +166,9 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, eng
     assert snapshot.groups_incomplete is None
     assert "READ on __consumer_offsets" in reason(snapshot.groups["g0"].last_activity_ms)
     assert snapshot.groups["g0"].commits == 2
-    # All groups are listed now; whose commits may not be read leaves open whom a purge would hurt.
+    # All groups are listed now; those that only the log knows would not be, so it is open whom a purge would hurt.
     assert set(GROUPS) <= set(snapshot.groups)
-    assert "group" in reason(snapshot.readers_incomplete)
+    assert "READ on __consumer_offsets" in reason(snapshot.readers_incomplete)
 
 
 def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: Engine) -> None:
@@ -219,6 +219,36 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         assert facts.commits == 2
     known: Mapping[str, Reader] = {reader.group: reader for reader in kept.readers if isinstance(kept.readers, tuple)}
     assert set(known) == set(GROUPS) - silent
+
+
+def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: Engine) -> None:
+    """The broker is gone for good and nobody took over: all that still live answer the group listing without an error, and leave its groups
+    out. Once the listing passed for complete, and a purge would have gone past them."""
+    servers = busy.bootstrap_servers
+    gone = 2
+    silent = {
+        group
+        for group in GROUPS
+        if workload.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == gone
+    }
+    assert silent
+    assert silent < set(GROUPS)
+    busy.terminate(gone)
+    try:
+        workload.wait_until(
+            lambda: (
+                gone not in {each.leader for each in workload.partition_states(servers, "__consumer_offsets").values()}
+            ),
+            60,
+            "the broker to be given up",
+        )
+        snapshot = scanned(busy, engine)
+    finally:
+        busy.restart(gone, timeout_s=120)
+    assert silent.isdisjoint(snapshot.groups)
+    assert set(GROUPS) - silent <= set(snapshot.groups)
+    assert "partitions of __consumer_offsets, which have no leader" in reason(snapshot.groups_incomplete)
+    assert "no leader" in reason(snapshot.readers_incomplete)
 
 
 def expect_lost(facts: PartitionFacts) -> None:

@@ -4,8 +4,8 @@ Waiting and skipped are never drift, nor is a moving floor within its `driftAfte
 sync: it is unread, and keeps the memory of what it was when it was last seen.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -129,16 +129,33 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
             case _:
                 assert_never(decision)
         policy[state] = policy.get(state, 0) + 1
+    if before is not None:
+        unread += _hidden(before, {decision.address for decision in plan.decisions}, unread, now_ms)
     return DriftReport(
         cluster=plan.cluster,
         cluster_id=plan.cluster_id,
         observed_at_ms=now_ms,
         subjects=tuple(subjects),
-        unread=tuple(unread),
+        unread=tuple(sorted(unread, key=lambda subject: subject.address)),
         incomplete=plan.incomplete,
         refused=tuple(verdict.id for verdict in plan.refused),
         tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
     )
+
+
+def _hidden(before: DriftReport, told: Container[Address], unread: Iterable[Subject], now_ms: int) -> list[Subject]:
+    """What was reported before and lies below a topic or policy that is unread as a whole by now: not forgotten, only out of sight."""
+    wholes = {subject.address: subject for subject in unread}
+    found = []
+    for old in (*before.subjects, *before.unread):
+        above = (Address(old.address.kind, old.address.policy, old.address.name), old.address.policy_address)
+        whole = next((wholes[address] for address in above if address in wholes), None)
+        if whole is None or old.address in told:
+            continue
+        drifted = old.since_ms if old.sort is not Sort.UNREAD else old.drift_since_ms
+        since_ms = now_ms if old.sort is not Sort.UNREAD else min(old.since_ms, now_ms)
+        found.append(replace(whole, address=old.address, since_ms=since_ms, drift_since_ms=drifted))
+    return found
 
 
 def out_of_sight(

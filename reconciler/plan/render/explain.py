@@ -141,7 +141,7 @@ def _purge(action: DeleteRecords) -> Iterator[_Fact]:
         "Readers",
         {
             Consumers.BLOCK: "a group behind the target blocks the purge",
-            Consumers.CLAMP: "the target was lowered to the group that is furthest behind",
+            Consumers.CLAMP: "the target is never above the group that is furthest behind",
             Consumers.IGNORE: "groups behind the target are accepted as they stood",
         }[guard.consumers],
     )

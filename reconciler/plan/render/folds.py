@@ -119,7 +119,7 @@ class Aside:
 def asides(decisions: Iterable[Waiting | Blocked | Skipped], *, full: bool) -> Iterator[Aside]:
     """Decisions of one sort in address order, folded where one policy says the same of several subjects.
 
-    Blocked subjects are folded only above FOLD_ABOVE partitions of one topic, since each one wants an answer; those that wait for
+    Blocked subjects are folded only above FOLD_ABOVE partitions of one topic and one code, since each one wants an answer; those that wait for
     a clock are one entry per policy.
     """
     for policy, of_policy in groupby(decisions, key=lambda decision: decision.address.policy_address):
@@ -128,11 +128,14 @@ def asides(decisions: Iterable[Waiting | Blocked | Skipped], *, full: bool) -> I
             yield from (_single(decision) for decision in listed)
         elif isinstance(listed[0], Blocked):
             for name, of_topic in groupby(listed, key=lambda decision: decision.address.name):
-                same = list(of_topic)
-                if len(same) <= FOLD_ABOVE:
-                    yield from (_single(decision) for decision in same)
-                else:
-                    yield _folded(same, _many(same, safe.subject(Address(policy.kind, policy.policy, name))))
+                coded: dict[str, list[Waiting | Blocked | Skipped]] = {}
+                for decision in of_topic:
+                    coded.setdefault(decision.code if isinstance(decision, Blocked) else "", []).append(decision)
+                for same in coded.values():
+                    if len(same) <= FOLD_ABOVE:
+                        yield from (_single(decision) for decision in same)
+                    else:
+                        yield _folded(same, _many(same, safe.subject(Address(policy.kind, policy.policy, name))))
         else:
             alike: dict[str, list[Waiting | Blocked | Skipped]] = {}
             for decision in listed:

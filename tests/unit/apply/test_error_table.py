@@ -190,6 +190,28 @@ def test_no_answer_and_carried_out_is_applied(tmp_path: Path, operation: Operati
     assert len(made.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        (RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION),
+        (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART),
+        (RECORDS, KafkaError.KAFKA_STORAGE_ERROR),
+        (RECORDS, KafkaError.INVALID_REQUEST),
+        (GROUP, KafkaError.NOT_COORDINATOR),
+        (GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE),
+        (LEADER, KafkaError.NOT_CONTROLLER),
+    ],
+)
+def test_a_broker_that_lost_its_office_half_way_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
+    """A leader deletes, then waits for its followers, and says that it leads no more. Once that was told as "somebody got there first", with
+    nothing removed."""
+    outcome, made = outcome_of(tmp_path, operation, code, carried_out=True)
+    assert done(made, operation)
+    assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
+    assert outcome.removed_max == (60 if operation is RECORDS else 0)
+    assert outcome.possible
+
+
 @pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
 def test_what_passes_is_tried_again(tmp_path: Path, operation: Operation, code: int) -> None:
     """Two of these answers, then a good one: applied with the third request, with fresh metadata before each retry."""

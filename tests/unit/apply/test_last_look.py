@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.results import exit_code
 from reconciler.kafka.codes import Operation
 from reconciler.model.action import AcceptedReader, Election
 from reconciler.model.names import TopicPartition
@@ -40,13 +41,23 @@ def test_a_topic_made_again_is_never_truncated(made: FakeCluster, tmp_path: Path
     assert made.partition(AT).log_start == 0
 
 
-def test_a_topic_made_again_between_two_tries_is_not_truncated(made: FakeCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (KafkaError.LEADER_NOT_AVAILABLE, Status.STALE),
+        # A leader that lost its office while it waited for the others answers so, too, and had deleted by then.
+        (KafkaError.NOT_LEADER_FOR_PARTITION, Status.FAILED),
+    ],
+)
+def test_a_topic_made_again_between_two_tries_is_not_truncated(
+    made: FakeCluster, tmp_path: Path, code: int, status: Status
+) -> None:
     """The retry looks again: what a first request may have done is said, and the successor stays whole."""
     wanted = purge(made, AT, 60)
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION))
+    made.faults.append(Fault(Operation.DELETE_RECORDS, code))
     made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
     outcome = run(made, [wanted], tmp_path).only
-    assert (outcome.status, outcome.sends) == (Status.STALE, 1)
+    assert (outcome.status, outcome.sends) == (status, 1)
     assert len(made.requests) == 1
     assert made.partition(AT).log_start == 0
 
@@ -85,6 +96,41 @@ def test_the_bound_starts_where_the_log_does_now(made: FakeCluster, tmp_path: Pa
     assert (outcome.status, outcome.removed_max, outcome.read_back) == (Status.APPLIED, 35, "log start 60")
 
 
+def test_a_log_that_begins_lower_than_planned_is_left_alone(made: FakeCluster, tmp_path: Path) -> None:
+    """A replica that took over since the recheck may begin earlier: once 60 records went where 10 were planned, and 10 were reported."""
+    made.expire(AT, 50)
+    wanted = purge(made, AT, 60)
+    made.partition(AT).log_start = 0
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 0, 0)
+    assert outcome.detail == "the log starts at 0, it was 50 in the plan"
+    assert made.partition(AT).log_start == 0
+
+
+def test_a_log_that_begins_lower_at_a_retry_is_left_alone(made: FakeCluster, tmp_path: Path) -> None:
+    made.expire(AT, 50)
+    wanted = purge(made, AT, 60)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
+    made.meanwhile = lambda _operation: (
+        setattr(made.partition(AT), "log_start", 40) if len(made.requests) == 1 else None
+    )
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 1, 0)
+    assert made.partition(AT).log_start == 40
+
+
+def test_the_bound_is_the_lowest_beginning_before_a_send(made: FakeCluster, tmp_path: Path) -> None:
+    """Sent twice, the second time to a replica that begins earlier than the first one did, and not earlier than planned."""
+    wanted = purge(made, AT, 60)
+    made.expire(AT, 50)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    made.meanwhile = lambda _operation: (
+        setattr(made.partition(AT), "log_start", 20) if len(made.requests) == 1 else None
+    )
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.APPLIED, 2, 40)
+
+
 @pytest.mark.parametrize("position", [None, 59])
 def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_path: Path, position: int | None) -> None:
     """A named group below the target, or without a commit any more: its records stay."""
@@ -119,7 +165,7 @@ def _silences(made: FakeCluster, broker: int) -> bool:
 def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_path: Path) -> None:
     """It went back after the first request, which did nothing: the second is never sent."""
     wanted = purge(made, AT, 60, named=["billing"])
-    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION))
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
     made.meanwhile = lambda _operation: made.commit("billing", {AT: 10})
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.STALE, 1)
@@ -153,6 +199,15 @@ def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster,
     made.commit("slow", {AT: 30})
     wanted = [purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)]), removal(made, "slow")]
     assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
+
+
+def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
+    """Stopped between removal and purge: the next run finds the group gone, as the plan wants it. Once the purge was stale for ever."""
+    made.commit("slow", {AT: 30})
+    wanted = purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)])
+    del made.groups["slow"]
+    assert run(made, [wanted], tmp_path).only.status is Status.STALE
+    assert run(made, [wanted], tmp_path, gone=["slow"]).only.status is Status.APPLIED
 
 
 def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:
@@ -213,6 +268,8 @@ def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) ->
     assert outcome.status is Status.FAILED
     assert outcome.sends == len(made.requests) == 1
     assert made.groups["billing"].commits == {AT: 3}
+    assert "nothing was done" not in outcome.detail
+    assert exit_code([outcome]) == 5, "the first of that name is gone"
 
 
 def test_absence_without_proof_is_not_satisfied(made: FakeCluster, tmp_path: Path) -> None:

@@ -36,12 +36,20 @@ def made() -> FakeCluster:
     return cluster
 
 
-def ended(status: Status, *, sends: int = 0, removed_max: int = 0, read_back: str | None = "log start 0") -> Outcome:
+def ended(
+    status: Status,
+    *,
+    sends: int = 0,
+    possible: bool = False,
+    removed_max: int = 0,
+    read_back: str | None = "log start 0",
+) -> Outcome:
     return Outcome(
         action=purge(made(), AT, 60),
         status=status,
         detail="",
         sends=sends,
+        possible=possible,
         removed_max=removed_max,
         read_back=read_back,
     )
@@ -54,6 +62,7 @@ FAILED, REFUSED = ended(Status.FAILED), ended(Status.FAILED, sends=1)
 UNKNOWN = ended(Status.FAILED, sends=1, removed_max=60)
 UNREAD = ended(Status.FAILED, sends=3, read_back=None)
 LEFT = ended(Status.NOT_ATTEMPTED)
+MADE_AGAIN = ended(Status.FAILED, sends=1, possible=True)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,9 @@ LEFT = ended(Status.NOT_ATTEMPTED)
         ([BLOCKED, STALE], 3),
         ([STALE], 4),
         ([STALE, STALE], 4),
-        ([STALE, SATISFIED], 0),
+        ([STALE, SATISFIED], 4),
+        ([STALE, WAITING], 4),
+        ([MADE_AGAIN], 5),
     ],
 )
 def test_exit_code_says_whether_it_is_done(outcomes: list[Outcome], code: int) -> None:

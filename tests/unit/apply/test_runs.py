@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.applier import apply
+from reconciler.apply.journal import FileJournal
 from reconciler.apply.settings import Settings
 from reconciler.kafka.codes import Operation
-from reconciler.model.action import Action
+from reconciler.model.action import Action, DeleteRecords
+from reconciler.model.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from tests.fakes.cluster import FakeCluster, Fault
@@ -107,9 +110,6 @@ def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
 
 def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path: Path) -> None:
     """`sending` is told after the intents are stored and before each request; not at all where nothing is sent."""
-    from reconciler.apply.applier import apply
-    from reconciler.apply.journal import FileJournal
-
     made, actions = wide(30, 5)
     clock = Ticker()
     journal = FileJournal(tmp_path / "journal.jsonl")
@@ -166,9 +166,6 @@ def test_a_silent_broker_costs_its_own_partitions(tmp_path: Path, silent: int) -
 
 def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     """A line per batch, the last of each phase saying that all ended."""
-    from reconciler.apply.applier import apply
-    from reconciler.apply.journal import FileJournal
-
     made, actions = wide(30, 5)
     lines: list[str] = []
     clock = Ticker()
@@ -185,6 +182,35 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
         )
     )
     assert {"elections: 10 of 10", "group removals: 5 of 5", "record deletions: 30 of 30"} <= set(lines)
+
+
+def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
+    """Whoever takes the outcomes is gone, as a closed pipe: the lanes stop with what is in flight, and that is journaled. Once they sent all
+    that was left, and told nobody."""
+    made, actions = wide(40, 0)
+    purges = [action for action in actions if isinstance(action, DeleteRecords)]
+    started, heard = threading.Event(), threading.Event()
+
+    def slowly(_operation: Operation) -> None:
+        if started.is_set():
+            heard.wait(0.05)
+        started.set()
+
+    def deaf(_line: str) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    made.meanwhile = slowly
+    clock, journal = Ticker(), FileJournal(tmp_path / "j.jsonl")
+    settings = Settings(records_per_call=1)
+    words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
+    with pytest.raises(BrokenPipeError):
+        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, settings=settings))
+    sent = len(made.requests)
+    assert sent < len(purges)
+    entries = list(journal.entries())
+    assert {e.address for e in entries if e.event is Event.INTENT} == {
+        e.address for e in entries if e.event is Event.OUTCOME
+    }
 
 
 def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:

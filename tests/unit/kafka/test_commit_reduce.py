@@ -36,7 +36,8 @@ def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[C
     """Commit timestamps and record timestamps of every record count, overwritten ones too, whatever the value's version."""
     reduction = reduce(*[(commit_key(c), commit_value(c, version), at) for c, version, at in records])
     newest = max(max(commit.commit_ms, at) for commit, _, at in records)
-    assert only_life(reduction) == Life("g", newest, len(records) - 1, GroupType.CLASSIC, live=True)
+    keys = len({commit_key(commit) for commit, _, _ in records})
+    assert only_life(reduction) == Life("g", newest, len(records) - 1, GroupType.CLASSIC, live=True, commits=keys)
     assert (reduction.records, reduction.skipped, reduction.garbled) == (len(records), 0, 0)
 
 
@@ -52,13 +53,13 @@ def test_reduce_same_offset_again_is_activity() -> None:
 def test_reduce_tombstones_are_a_sign_of_life_of_a_group_that_is_gone() -> None:
     """A tombstone carries a time and takes the key away: activity, and nothing left that the coordinator holds."""
     life = only_life(reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (commit_key(COMMIT), None, 7_000)))
-    assert life == Life("g", 7_000, 1, GroupType.CLASSIC, live=False)
+    assert life == Life("g", 7_000, 1, GroupType.CLASSIC, live=False, commits=0)
 
 
 def test_reduce_members_coming_and_going_are_activity() -> None:
     """A group's metadata is written whenever its members change, without any commit."""
     life = only_life(reduce((group_key(2, "g"), group_value(3, "consumer"), 3_000)))
-    assert life == Life("g", 3_000, 0, GroupType.CLASSIC, live=True)
+    assert life == Life("g", 3_000, 0, GroupType.CLASSIC, live=True, commits=0)
 
 
 def test_reduce_tells_types_by_live_keys() -> None:
@@ -83,7 +84,7 @@ def test_reduce_counts_what_it_cannot_read() -> None:
         (commit_key(COMMIT), b"\x00\x63garbage", 4),
     )
     assert (reduction.records, reduction.skipped, reduction.garbled) == (4, 1, 3)
-    assert only_life(reduction) == Life("g", 4, 3, GroupType.CLASSIC, live=True)
+    assert only_life(reduction) == Life("g", 4, 3, GroupType.CLASSIC, live=True, commits=1)
 
 
 def test_reduce_later_record_types_keep_a_known_group_alive() -> None:

@@ -610,6 +610,16 @@ def test_a_commit_that_proves_nothing_blocks(standing: tuple[Any, ...], code: st
     assert '"billing"' in decision.reason
 
 
+def test_nobody_vouches_for_what_an_excepted_group_skips() -> None:
+    """exceptGroups lets it skip them; it does not take them out of the limits."""
+    billing, audit = reader("billing", 90), reader("audit", 5)
+    keep, excepting = {"unreadBy": ["billing"]}, {"exceptGroups": ["audit"]}
+    skipping = acted(keep, partition(at={DAY: 100}, readers=(billing, audit)), group("billing"), **excepting)
+    assert skipping.guard.accepted == (AcceptedReader("audit", 5),)
+    assert not skipping.vouched
+    assert acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), **excepting).vouched
+
+
 def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> None:
     facts = (partition(at={DAY: 100}, high_watermark=120, readers=(reader("billing", 120),)), group("billing"))
     assert acted({"unreadBy": ["billing"]}, *facts).before_offset == 100

@@ -186,6 +186,26 @@ def test_a_run_that_could_not_read_does_not_make_an_old_drift_look_new() -> None
     assert drift.report(plan_of(removal()), previous=[mended]).subjects[0].since_ms == NOW_MS
 
 
+@pytest.mark.parametrize("whole", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
+def test_what_lies_below_an_unread_topic_or_policy_keeps_its_drift(whole: str) -> None:
+    """Its cleanup policy could not be read, so nothing was told about its partitions. Once the drift was a new one afterwards."""
+    partitions = [purge(0), purge(1)]
+    first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR_MS))
+    hidden = replace(blocked("u", unread=True), address=Address.parse(whole))
+    second = drift.report(plan_of(hidden, now_ms=NOW_MS - 2 * HOUR_MS), previous=[first])
+    third = drift.report(plan_of(hidden, now_ms=NOW_MS - HOUR_MS), previous=[second])
+    told = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
+    assert told == [
+        (whole, NOW_MS - 2 * HOUR_MS, None),
+        *(
+            (f"RetentionFloor/orders-gdpr/orders[{number}]", NOW_MS - 2 * HOUR_MS, NOW_MS - 3 * HOUR_MS)
+            for number in (0, 1)
+        ),
+    ]
+    last = drift.report(plan_of(*partitions), previous=[third])
+    assert {s.since_ms for s in last.subjects} == {NOW_MS - 3 * HOUR_MS}
+
+
 def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
     """A cluster that did not answer at all is exit 1 with the reason, and drift → away → drift keeps the first instant; nothing known is nothing made up."""
     first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR_MS))

@@ -222,6 +222,19 @@ def test_a_count_is_asked_for_as_it_is() -> None:
     assert "{policy: RetentionFloor/a, limit: topics, value: 150, expires: …}" in message
 
 
+def test_large_counts_are_written_out() -> None:
+    """`1.23457e+06` was less than what it stood for, and a waiver of it let nothing past."""
+    actions = [examples.election(f"t{number}") for number in range(3)]
+    message = verdict("elections", *actions, elections=1_234_567, waivers=()).message
+    assert message == "elections: leaders elected: 3, the limit is 1234567"
+
+
+def test_a_limit_reads_as_it_was_written() -> None:
+    assert verdict("recordsPercentPerTopic", lost(500), recordsPercentPerTopic=33.33).message.startswith(
+        "recordsPercentPerTopic: records lost, of those of one topic (orders): 50 %, the limit is 33.33 %"
+    )
+
+
 def test_a_share_of_less_than_one_percent_is_asked_for_as_it_is() -> None:
     message = verdict("recordsPercentPerTopic", lost(6), recordsPercentPerTopic=0.5).message
     assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 0.6, expires: …}" in message

@@ -90,6 +90,13 @@ def test_decisions_that_are_no_actions_stay() -> None:
     assert within(plan(*others), plan()) == plan(*others)
 
 
+def test_a_removal_after_a_shorter_silence_is_beyond_review() -> None:
+    """The manifest changed after the review; after a longer one it is what was reviewed."""
+    assert beyond(removal(idle_for_ms=1_000), removal()) == "idleFor is 1s, it was 3d in the reviewed plan"
+    longer = removal(idle_for_ms=5 * 86_400_000)
+    assert bounded(longer, removal()) is longer
+
+
 def test_everything_else_of_the_plan_stays() -> None:
     """Instant, expiry, source: it is still this plan, not the reviewed one."""
     made = plan(purge(), expires_at_ms=5, incomplete=("x",))

@@ -245,6 +245,20 @@ def test_group_whose_commits_failed_or_are_missing() -> None:
     assert "no answer" in reason(group_facts(None).commits)
 
 
+def test_group_of_which_the_log_holds_more_commits_than_its_coordinator_told() -> None:
+    """Commits on topics that the caller may not describe are left out without an error: a removal would have named too few."""
+    for told, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
+        found = group_facts(group_row(commits=told, commit_keys=keys))
+        if known:
+            assert (found.commits, found.fingerprint) == (told, "f" * 64)
+        else:
+            for fact in (found.commits, found.commit_topics, found.fingerprint):
+                assert f"the commit log holds {keys} commits of the group, and its coordinator told {told}" in reason(
+                    fact
+                )
+        assert found.newest_record == (3, 9)
+
+
 def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
     """It is told, not listed, with the type that its records suggest; its commits cannot be read. A group that is gone is not told."""
     live = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems="share")
@@ -278,9 +292,13 @@ READERS = Needs(topics=(TopicNeed(topics=(Selector("t"),), readers=True),))
             groups("g", hidden_unread=Unread("old call")),
             None,
             CommitLog(partitions=50, unread={1: Unread("x")}),
-            "old call",
+            "x",
         ),
-        (groups("g"), None, CommitLog(partitions=50, unread={1: Unread("x")}), None),
+        (groups("g"), None, CommitLog(partitions=50, unread={1: Unread("x")}), "x"),
+        (groups("g"), None, CommitLog(missing=Unread("no right")), "no right"),
+        (groups("g", hidden_unread=Unread("old call")), None, CommitLog(partitions=50, skipped=1), "old call"),
+        (groups("g", hidden_unread=Unread("old call")), None, CommitLog(partitions=50, garbled=1), "old call"),
+        (groups("g"), None, CommitLog(partitions=50, skipped=1, garbled=1), None),
         (groups("g"), None, CommitLog(), "not there yet"),
         (groups(), None, CommitLog(), None),
     ],
@@ -291,7 +309,11 @@ READERS = Needs(topics=(TopicNeed(topics=(Selector("t"),), readers=True),))
         "listing short",
         "log makes up for the old call",
         "nothing does",
-        "old call makes up for the log",
+        "the old call does not make up for the log: groups of a partition that nobody leads are in no list",
+        "nor for a log that may not be seen",
+        "unknown keys may be of groups",
+        "garbled keys may be of groups",
+        "the old call makes up for keys",
         "no log, yet groups",
         "no log, no groups",
     ],

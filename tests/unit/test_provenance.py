@@ -1,0 +1,105 @@
+"""What a plan says of the commit that its manifests come from, and who a journal says was here. With a real git."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler import provenance
+from reconciler.load import files
+
+MANIFEST = """apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: local}
+spec: {clusterId: AAAAAAAAAAAAAAAAAAAAAA, bootstrapServers: ["127.0.0.1:9092"]}
+"""
+OTHER = """apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: leaders}
+spec: {topics: ["*"]}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository with one manifest, another file beside it, and a manifest that git ignores."""
+    folder = tmp_path / "checkout"
+    (folder / "manifests").mkdir(parents=True)
+    (folder / "manifests" / "cluster.yaml").write_text(MANIFEST)
+    (folder / "manifests" / "README.md").write_text("hello")
+    (folder / ".gitignore").write_text("secret.yaml")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
+    return done.stdout.strip()
+
+
+def told(*paths: Path) -> tuple[str | None, bool]:
+    loaded = files.load(list(paths), now_ms=0)
+    source = provenance.source(loaded.for_cluster("local"))
+    return source.commit, source.dirty
+
+
+def test_a_clean_checkout(checkout: Path) -> None:
+    """Whatever the working directory is; files that are no manifests do not matter."""
+    (checkout / "manifests" / "README.md").write_text("changed")
+    assert told(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+
+
+def _edit(folder: Path) -> None:
+    (folder / "cluster.yaml").write_text(MANIFEST + "# more\n")
+
+
+def _add(folder: Path) -> None:
+    (folder / "more.yaml").write_text(OTHER)
+
+
+def _ignored(folder: Path) -> None:
+    (folder / "secret.yaml").write_text(OTHER)
+
+
+def _remove(folder: Path) -> None:
+    """One that the commit has, too."""
+    _add(folder)
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    (folder / "more.yaml").unlink()
+
+
+@pytest.mark.parametrize("change", [_edit, _add, _ignored, _remove])
+def test_what_the_commit_does_not_have_just_so_is_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
+    """Changed, new, ignored by git, or removed since."""
+    change(checkout / "manifests")
+    assert told(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+
+
+def test_manifests_outside_of_the_checkout_have_no_part_in_its_commit(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that runs inside of some repository says nothing about files elsewhere."""
+    (tmp_path / "aside").mkdir()
+    (tmp_path / "aside" / "cluster.yaml").write_text(MANIFEST)
+    monkeypatch.chdir(checkout)
+    assert told(tmp_path / "aside") == (None, False)
+
+
+def test_manifests_of_two_places_are_not_those_of_one_commit(checkout: Path, tmp_path: Path) -> None:
+    for name in ("aside", "zoo"):  # named before the checkout, or after it
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(OTHER)
+        commit, dirty = told(checkout / "manifests", tmp_path / name)
+        assert commit is None or dirty
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run as a number that no list of users has; nothing could be applied there."""
+    for name in ("GITHUB_ACTOR", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 1_234_567)
+    assert provenance.whoami().startswith("uid-1234567@")
