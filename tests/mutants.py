@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,9 @@ WITHOUT = ("tests/properties/test_stateful.py", "tests/properties/test_manifests
 DESELECTED = "tests/unit/plan/test_planner.py::test_neither_hash_seed_nor_time_zone_changes_a_plan"
 ARGUMENTS = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--deselect={DESELECTED}"]
 COPY = Path("mutants")
-SLOW_S = 0.25
-"""Tests that take longer judge a mutant only where no quicker one calls its function: a survivor costs all that judge it."""
+SLOW_S, MOST_SLOW_S = 0.25, 8.0
+"""Of tests that take longer than the first number as many judge a mutant as take no longer than the second together, and one at least: a survivor
+costs all that judge it."""
 
 
 def generate() -> None:
@@ -103,7 +104,7 @@ class Judge:
                 continue
             function = mutant.rpartition("__mutmut_")[0]
             calling = [(item, seconds) for item, functions, seconds in calls if function in functions]
-            chosen = [item for item, seconds in calling if seconds < SLOW_S] or [item for item, _seconds in calling]
+            chosen = list(_affordable(calling))
             seconds = sum(seconds for _item, seconds in calling)
             known = killers.setdefault(function, [])
             chosen = [*known, *(item for item in chosen if item not in known)]
@@ -175,6 +176,15 @@ class Judge:
         if not os.WEXITSTATUS(status):
             return "survived", None
         return "killed", chosen[int(number)] if number else None
+
+
+def _affordable(calling: Iterable[tuple[pytest.Item, float]]) -> Iterator[pytest.Item]:
+    """`calling` with its seconds, quickest first."""
+    slow_s = 0.0
+    for number, (item, seconds) in enumerate(calling):
+        slow_s += seconds if seconds >= SLOW_S else 0.0
+        if slow_s <= MOST_SLOW_S or number == 0:
+            yield item
 
 
 def _passes(item: Any, following: pytest.Item | None) -> bool:

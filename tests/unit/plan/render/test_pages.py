@@ -1,0 +1,199 @@
+"""Whole pages as people see them, letter by letter, with their styles: one plan with something of everything, and what became of it.
+
+The other tests of this folder say what matters about a page. These keep the rest from changing unseen: after a wanted change write them anew with
+`RECONCILER_GOLDEN=write make test-unit`, and read the diff.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from reconciler.model.action import Action, Consumers, Guard, Mode
+from reconciler.model.entry import Author, Entry, Event
+from reconciler.model.names import Address, Place
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import LimitVerdict, Plan, PolicyNote, Skipped, Source, UsedWaiver
+from reconciler.plan import drift, render
+from reconciler.plan.within import compare
+from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
+
+PAGES = Path(__file__).with_name("pages")
+WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
+HOUR_MS = 3_600_000
+FLOOR = Address("RetentionFloor", "orders-gdpr")
+
+NAMED = Guard(consumers=Consumers.BLOCK, named=("my-app",), every_ms=30_000, except_groups=("audit-*",))
+PURGES = [purge(partition=number, log_start=1_000 + number % 3) for number in range(9)]
+ACTIONS: list[Action] = [
+    *PURGES,
+    purge(partition=20, skips=[("billing", 52_000), ("audit", 500)], policy="ignoring"),
+    purge("counts", 0, policy="streams", guard=NAMED, vouched=True, mode=Mode.CONTINUOUS),
+    purge("clamped", 1, policy="clamping", guard=Guard(consumers=Consumers.CLAMP), drift=False),
+    removal(),
+    replace(removal("quiet"), idle_for_ms=0, seen=replace(removal().seen, last_activity_ms=None, newest_record=None)),
+    *(election(partition=number) for number in range(3)),
+    election("dead", 4, unclean=True, policy="rescue"),
+]
+OTHERS = [
+    blocked("RetentionFloor/orders-gdpr/orders[15]"),
+    blocked("RetentionFloor/orders-gdpr/orders[16]", code="B103", reason="its leader did not answer", unread=True),
+    *(blocked(f"RetentionFloor/wide/clicks[{number}]") for number in range(25)),
+    blocked("RetentionFloor/typo", code="B107", reason="selects 900 topics", next_step="narrow topics"),
+    *(
+        replace(waiting(f"RetentionFloor/streams/counts[{number}]"), until_ms=NOW_MS + number * 10_000)
+        for number in (1, 3)
+    ),
+    replace(waiting("LeaderPolicy/all/payments[9]"), until_ms=None, reason="broker 3 is not in sync"),
+    Skipped(address=Address("RetentionFloor", "all", "compacted"), reason="cleanup.policy is compact"),
+    *(Skipped(address=Address("GroupRemoval", "dead-etl", name), reason="it is in use") for name in ("a", "b")),
+    *(satisfied(f"LeaderPolicy/all/x[{number}]") for number in range(12)),
+]
+WAIVER = UsedWaiver(
+    name="once",
+    policy=FLOOR,
+    limit="recordsPercentPerTopic",
+    value=95,
+    expires_ms=NOW_MS + 50 * HOUR_MS,
+    declared_at=Place("manifests/waivers.yaml", 3, 1),
+)
+LIMITS = (
+    LimitVerdict(id="topics", limit=10, observed=4, passed=True, message="topics: 4, the limit is 10", worst=FLOOR),
+    LimitVerdict(
+        id="recordsPercentPerTopic",
+        limit=90,
+        observed=92.5,
+        passed=True,
+        message="recordsPercentPerTopic: 92.5 %, the limit is 90 %",
+        worst=FLOOR,
+        waivers=(WAIVER,),
+    ),
+)
+REFUSED = LimitVerdict(id="groups", limit=1, observed=2, passed=False, message="groups: 2, the limit is 1", worst=FLOOR)
+SPARSE = LimitVerdict(id="recordsPercent", limit=5, observed=None, passed=False, message="recordsPercent: not known")
+WHOLE = plan(
+    *ACTIONS,
+    *OTHERS,
+    limits=(*LIMITS, REFUSED, SPARSE),
+    incomplete=("The list of groups is incomplete: the right DESCRIBE on the cluster is missing.",),
+    source=Source(commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc", dirty=True),
+    targets=("GroupRemoval/dead-etl", "RetentionFloor/orders-gdpr"),
+    notes=(
+        PolicyNote(policy=FLOOR, owner="team-orders", reason="erase after 30 days"),
+        PolicyNote(policy=Address("GroupRemoval", "dead-etl"), owner=None, reason="nobody knows them"),
+        PolicyNote(policy=Address("LeaderPolicy", "all"), owner="platform", reason=None),
+    ),
+)
+CALM = plan(*ACTIONS[:2], satisfied("LeaderPolicy/all/x[0]"), limits=LIMITS[:1], source=Source())
+NOTHING = plan(satisfied("LeaderPolicy/all/x[0]"), notes=())
+
+
+def outcomes() -> list[Outcome]:
+    """One of each status, and several that ended alike."""
+    made = [
+        Outcome(
+            action=action,
+            status=Status.APPLIED,
+            detail="records deleted, shown by the log start",
+            code="NONE",
+            read_back="log start 98213",
+            sends=1,
+            possible=True,
+            removed_max=action.records_max,
+        )
+        for action in PURGES
+    ]
+    statuses = [status for status in Status if status is not Status.APPLIED]
+    for number, (action, status) in enumerate(zip(ACTIONS[9:], statuses, strict=False)):
+        code = "POLICY_VIOLATION" if number % 2 else None
+        made.append(Outcome(action=action, status=status, detail=f"because of {number}", code=code, sends=number))
+    return made
+
+
+def entries() -> list[Entry]:
+    author = Author(who="ada@ci", commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc")
+    common = {"run_id": "a1b2c3d4e5f6", "plan_digest": "sha256:" + "0" * 64}
+    found = []
+    for number, action in enumerate((PURGES[0], removal(), election())):
+        request = (("group", "old-etl"),) if number == 1 else (("topic", "orders"), ("partition", number))
+        head = {"at_ms": NOW_MS + number * 1_000, "address": action.address, "operation": "delete_records"} | common
+        found.append(
+            Entry(**head, event=Event.INTENT, request=request, author=author if number else Author())  # type: ignore[arg-type]
+        )
+        for status in (Status.APPLIED, Status.FAILED, Status.STALE, Status.SATISFIED):
+            detail = "the broker said no" if status is Status.FAILED else ""
+            found.append(
+                Entry(
+                    **head,  # type: ignore[arg-type]
+                    event=Event.OUTCOME,
+                    request=request,
+                    author=author,
+                    status=status,
+                    detail=detail,
+                    code="POLICY_VIOLATION" if detail else "NONE",
+                    read_back="log start 7" if status is Status.APPLIED else None,
+                )
+            )
+    return found
+
+
+def drifted(now_ms: int = NOW_MS) -> drift.DriftReport:
+    before = drift.report(replace(WHOLE, observed_at_ms=NOW_MS - 30 * HOUR_MS))
+    return drift.report(replace(WHOLE, observed_at_ms=now_ms), previous=[before])
+
+
+def lines(found: Iterable[Text]) -> str:
+    """With `[bold]…[/bold]` where a terminal shows colours."""
+    return "".join(f"{line.markup}\n" for line in found)
+
+
+def explained(made: Plan, width: int | None) -> str:
+    first = {(type(d), d.address.policy): d for d in made.decisions}.values()
+    addresses = [*(d.address for d in first), *dict.fromkeys(d.address.policy_address for d in made.decisions)]
+    addresses += [Address("RetentionFloor", "orders-gdpr", "orders"), Address("RetentionFloor", "wide", "clicks")]
+    return "\n".join(f"=== {address}\n{lines(render.explain(made, address, width=width))}" for address in addresses)
+
+
+CHANGED = plan(
+    *(replace(action, before_offset=action.before_offset + 5) for action in PURGES[:3]),
+    *(replace(action, before_offset=action.before_offset - 5) for action in PURGES[3:5]),
+    purge(partition=20, skips=[("billing", 51_000), ("late", 7)], policy="ignoring"),
+    replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32)),
+    removal("new"),
+    *(election(partition=number) for number in range(12)),
+)
+MADE: dict[str, Callable[[], str]] = {
+    "plan-80.txt": lambda: lines(render.text(WHOLE, width=80, saved_to="plan.json")),
+    "plan-wide-full.txt": lambda: lines(render.text(WHOLE, width=None, full=True)),
+    "plan-calm.txt": lambda: lines(render.text(CALM, width=100)),
+    "plan-nothing.txt": lambda: lines(render.text(NOTHING, width=80)),
+    "plan.md": lambda: render.markdown(WHOLE),
+    "plan-calm.md": lambda: render.markdown(CALM),
+    "plan-short.md": lambda: render.markdown(WHOLE, limit_chars=4_500),
+    "plan.github": lambda: render.github(WHOLE),
+    "explain-80.txt": lambda: explained(WHOLE, 80),
+    "explain-wide.txt": lambda: explained(WHOLE, None),
+    "results-80.txt": lambda: lines(render.results_text(WHOLE, outcomes(), width=80)),
+    "results.md": lambda: render.results_markdown(WHOLE, outcomes()),
+    "results-short.md": lambda: render.results_markdown(WHOLE, outcomes(), limit_chars=600),
+    "results.github": lambda: render.results_github(WHOLE, outcomes()),
+    "diff-80.txt": lambda: lines(render.diff_text(compare(WHOLE, CHANGED), width=80)),
+    "diff.md": lambda: render.diff_markdown(compare(WHOLE, CHANGED)),
+    "diff-short.md": lambda: render.diff_markdown(compare(WHOLE, CHANGED), limit_chars=900),
+    "drift-80.txt": lambda: lines(render.drift_text(drifted(), width=80)),
+    "drift.md": lambda: render.drift_markdown(drifted()),
+    "journal-80.txt": lambda: lines(render.journal_text(entries(), width=80)),
+    "journal-wide.txt": lambda: lines(render.journal_text(entries(), width=None)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_page_is_the_one_that_was_read(name: str) -> None:
+    """The same plan makes the same letters as when somebody last read them."""
+    page, made = PAGES / name, MADE[name]()
+    if WRITE:
+        page.write_text(made, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == made, f"pages/{name} is not what it was: see the top of this file"
