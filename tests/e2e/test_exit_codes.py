@@ -141,6 +141,8 @@ def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
 
 
 @pytest.mark.brokers
+@pytest.mark.spark
+@pytest.mark.usefixtures("warm_spark")
 def test_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """0, 2, 3 and 4 of plan, drift, apply and converge, each told by one small change of the world."""
     mark = uuid4().hex[:8]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler import __version__
 from reconciler.errors import PlanUnusable
-from reconciler.model.names import Address
-from reconciler.model.plan import Plan, Skipped
+from reconciler.model.names import Address, Place
+from reconciler.model.plan import LimitVerdict, ManifestFile, Plan, PolicyNote, Skipped, Source, UsedWaiver
 from reconciler.plan import document
 from reconciler.plan.document import checks
 from reconciler.plan.document.digest import bound
@@ -300,3 +301,89 @@ def test_the_header_is_read_without_the_rows(tmp_path_factory: pytest.TempPathFa
     assert header.plan(whole.decisions) == whole
     assert header.digest == document.digest(whole)
     assert header.summary["satisfied"] + header.summary["skipped"] <= len(whole.decisions)
+
+
+VERDICT = LimitVerdict(
+    id="topics",
+    limit=5,
+    observed=3,
+    passed=True,
+    message="topics: 3",
+    worst=Address("RetentionFloor", "orders-gdpr"),
+    waivers=(
+        UsedWaiver(
+            name="once",
+            policy=Address("RetentionFloor", "orders-gdpr"),
+            limit="topics",
+            value=7,
+            expires_ms=1_795_341_600_000,
+            declared_at=Place("waivers.yaml", 3, 1),
+        ),
+    ),
+)
+HEADED = document.dumps(
+    plan(
+        purge(),
+        limits=(VERDICT,),
+        source=Source(commit="4f2c9aa", manifests=(ManifestFile(path="a.yaml", sha256="ab" * 32),)),
+        targets=("RetentionFloor/orders-gdpr",),
+        incomplete=("something",),
+        notes=(PolicyNote(policy=Address("RetentionFloor", "orders-gdpr"), owner="team", reason="law"),),
+    )
+)
+IN_THE_HEADER = [
+    ('"name": "reconciler"', '"name": ""', "tool.name is ''"),
+    ('"version": "0.1.0"', '"version": 1', "tool.version is 1"),
+    ('"tool": {"name"', '"tool": {"nome"', "tool lacks name"),
+    ('"$schema": "', '"$schema": 7, "x": "', "expected one field"),
+    ('"created_at": "2026', '"created_at": "2O26', "created_at is"),
+    ('"commit": "4f2c9aa"', '"commit": ""', "source.commit is ''"),
+    ('"dirty": false', '"dirty": "no"', "source.dirty is 'no'"),
+    ('"manifests": [{', '"manifests": {}, "x": [{', "source has unknown fields: 'x'"),
+    ('"path": "a.yaml"', '"path": 5', "source.manifests[].path is 5"),
+    ('"path": "a.yaml"', '"pfad": "a.yaml"', "source.manifests[] lacks path"),
+    (f'"sha256": "{"ab" * 32}"', '"sha256": null', "source.manifests[].sha256 is None"),
+    (f'"sha256": "{"ab" * 32}"', '"sha256": "ab"', "source.manifests[].sha256 is 'ab', expected 64 hexadecimal digits"),
+    ('"name": "prod-eu"', '"name": ""', "cluster.name is ''"),
+    ('"observed_at": "2026', '"observed_at": "202', "cluster.observed_at is"),
+    ('"targets": ["RetentionFloor/orders-gdpr"]', '"targets": [5]', "scope.targets"),
+    ('"incomplete": ["something"]', '"incomplete": "something"', "scope.incomplete"),
+    ('"complete": false', '"complete": 0', "scope.complete is 0"),
+    ('"id": "topics"', '"id": ""', "limits[].id is ''"),
+    ('"id": "topics"', '"idea": "topics"', "limits[] lacks id"),
+    ('"limit": 5', '"limit": "5"', "limits[].limit is '5'"),
+    ('"observed": 3', '"observed": true', "limits[].observed is True"),
+    ('"verdict": "within"', '"verdict": 5', "limits[].verdict is 5"),
+    ('"verdict": "within"', '"verdict": "fine"', "limits[].verdict is 'fine', expected within or refused"),
+    ('"message": "topics: 3"', '"message": null', "limits[].message is None"),
+    ('"worst": "RetentionFloor/orders-gdpr"', '"worst": "nobody"', "nobody"),
+    ('"waivers": [{', '"waivers": {}, "x": [{', "limits[] has unknown fields: 'x'"),
+    ('"name": "once"', '"name": 1', "limits[].waivers[].name is 1"),
+    ('"name": "once"', '"nome": "once"', "limits[].waivers[] lacks name"),
+    ('"limit": "topics"', '"limit": 1', "limits[].waivers[].limit is 1"),
+    ('"value": 7', '"value": null', "limits[].waivers[].value is None"),
+    ('"expires": "2026', '"expires": "202', "limits[].waivers[].expires is"),
+    ('"owner": "team"', '"owner": 3', "notes[].owner is 3"),
+    ('"reason": "law"', '"reason": 3', "notes[].reason is 3"),
+    ('"owner": "team"', '"owners": "team"', "notes[] lacks owner"),
+    ('"skipped": 0', '"skipped": -1', "summary.skipped is -1"),
+    ('"skipped": 0', '"skips": 0', "summary lacks skipped"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), IN_THE_HEADER)
+def test_an_edited_header_is_refused_and_says_where(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """Nothing of it is taken as it comes, limits, waivers and notes included."""
+    text = HEADED.replace(f'"version": "{__version__}"', '"version": "0.1.0"')
+    assert old in text
+    assert message in refused(text.replace(old, new, 1), tmp_path)
+
+
+def test_a_newer_minor_version_may_add_to_every_part_of_the_header(tmp_path: Path) -> None:
+    text = HEADED.replace('"format_version": "1.0"', '"format_version": "1.9"')
+    for old in ('"path": ', '"id": ', '"name": "once"', '"owner": ', '"commit": ', '"complete": ', '"version": '):
+        assert old in text
+        text = text.replace(old, f'"later": [1], {old}')
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    assert document.read(path).limits == (VERDICT,)
