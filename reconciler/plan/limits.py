@@ -193,7 +193,7 @@ def _needed(limit: _Limit, refused: Iterable[tuple[Bucket, list[Address]]]) -> d
             if limit.value(bucket, ordered[index:]) <= limit.most:
                 break
             value = limit.value(bucket, [policy])
-            needed[policy] = max(needed.get(policy, 0.0), _ceil(value) if limit.percent else value)
+            needed[policy] = max(needed.get(policy, 0.0), _ceil(value))
     return needed
 
 
@@ -221,6 +221,7 @@ def _number(value: float) -> str:
 
 
 def _ceil(percent: float) -> float:
+    """To a tenth; a count stays as it is."""
     return math.ceil(percent * 10) / 10
 
 

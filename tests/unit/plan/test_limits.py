@@ -314,7 +314,7 @@ def test_a_waiver_is_not_used_where_it_is_not_needed() -> None:
 
 
 def test_a_waiver_of_another_limit_does_not_count() -> None:
-    other = waiver("RetentionFloor/a", "recordsPercent", 100, name="other")
+    other = waiver("RetentionFloor/a", "recordsPercent", 100, name="earlier")
     own = waiver("RetentionFloor/a", "topics", 1)
     assert not verdict("topics", lost(1), waivers=(other,), topics=0).passed
     assert [used.name for used in verdict("topics", lost(1), waivers=(other, own), topics=0).waivers] == ["once"]
