@@ -81,7 +81,7 @@ def _body(plan: Plan) -> Iterator[str]:
         yield ""
     for waiver in used:
         yield (
-            f"- {safe.markdown_code(safe.bare(waiver.name))}: {safe.markdown_prose(waiver.limit)} up to {waiver.value:g} for "
+            f"- {safe.markdown_code(safe.bare(waiver.name))}: {safe.markdown_prose(waiver.limit)} up to {waiver.value:.15g} for "
             f"{safe.markdown_code(safe.policy(waiver.policy))}, expires {phrases.at(waiver.expires_ms)}, "
             f"{phrases.until(waiver.expires_ms, now_ms=plan.observed_at_ms)}"
         )

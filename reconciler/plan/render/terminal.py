@@ -201,7 +201,7 @@ def _limits(plan: Plan, *, width: int | None) -> Iterator[Text]:
     for waiver in folds.waivers(plan):
         left = phrases.until(waiver.expires_ms, now_ms=plan.observed_at_ms)
         yield from wrapped(
-            f"Waiver {safe.bare(waiver.name)}: {safe.bare(waiver.limit)} up to {waiver.value:g} for {safe.policy(waiver.policy)}, "
+            f"Waiver {safe.bare(waiver.name)}: {safe.bare(waiver.limit)} up to {waiver.value:.15g} for {safe.policy(waiver.policy)}, "
             f"expires {phrases.at(waiver.expires_ms)}, {left} ({safe.place(waiver.declared_at)})",
             width=width,
             style=MOVE,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
+from reconciler.errors import UsageError
 from reconciler.model.action import Action, Consumers, Guard, Mode
 from reconciler.model.entry import Author, Entry, Event
 from reconciler.model.names import Address, Place
@@ -165,7 +166,84 @@ CHANGED = plan(
     removal("new"),
     *(election(partition=number) for number in range(12)),
 )
+CROWD = [(f"group-{number:02}", 2_000 * number) for number in range(12)]
+MOVES = [replace(election().seen, leader=number % 6 + 2) for number in range(24)]
+CROWDED = plan(
+    *(purge(f"topic-{number:02}", 0, policy="many") for number in range(30)),
+    *(purge(f"just-{number:02}", 0, policy="just-enough") for number in range(25)),
+    *(purge("skipped", number, policy="skipping", skips=CROWD[: 10 + number % 3]) for number in range(24)),
+    *(purge("ten", number, policy="skipping-ten", skips=CROWD[:10]) for number in range(24)),
+    *(purge("empty", number, policy="odd", log_start=98_212, end=98_213) for number in range(2)),
+    *(election("moved", number, seen=seen, policy="moves") for number, seen in enumerate(MOVES)),
+    *(election("still", number, policy="moves") for number in range(21)),
+    *(blocked(f"RetentionFloor/stuck/topic-{number:02}[0]", reason=f"reason {number}") for number in range(30)),
+    *(blocked(f"RetentionFloor/ten/topic-{number:02}[0]", unread=True, code="B103") for number in range(10)),
+    *(
+        replace(waiting(f"LeaderPolicy/all/w-{number:02}[0]"), until_ms=None, reason=f"{number}")
+        for number in range(30)
+    ),
+    *(Skipped(address=Address("GroupRemoval", "dead", f"s{number:02}"), reason=f"{number}") for number in range(30)),
+    *(Skipped(address=Address("GroupRemoval", "pair", name), reason="alike") for name in "ab"),
+    *(blocked(f"RetentionFloor/five/five[{number}]") for number in range(5)),
+    *(blocked(f"RetentionFloor/six/six[{number}]") for number in range(6)),
+    *(blocked(f"RetentionFloor/fold/fold[{number}]") for number in range(20)),
+    *(blocked(f"RetentionFloor/coded/fold[{number}]", code=("B204", "B203")[number % 2]) for number in range(42)),
+)
+ONE = plan(blocked())
+DARK = plan(blocked(unread=True, code="B103"), incomplete=("One thing.", "Another."))
+
+
+def missed(made: Plan, address: str) -> str:
+    with pytest.raises(UsageError) as raised:
+        list(render.explain(made, Address.parse(address)))
+    return f"{raised.value}\n"
+
+
+def results_crowded() -> list[Outcome]:
+    """21 and 20 of a topic that ended alike, one more that did not, and thirty different failures."""
+    found = []
+    for topic, count in (("folded", 21), ("listed", 20)):
+        for number in range(count):
+            action = purge(topic, number)
+            found.append(Outcome(action=action, status=Status.APPLIED, detail="done", sends=1, removed_max=7))
+    for number in range(30):
+        detail = f"failed {number}"
+        found.append(
+            Outcome(action=removal(f"g{number:02}"), status=Status.FAILED, detail=detail, code="UNKNOWN", sends=2)
+        )
+    return found
+
+
 MADE: dict[str, Callable[[], str]] = {
+    "crowded-80.txt": lambda: lines(render.text(CROWDED, width=80)),
+    "crowded.md": lambda: render.markdown(CROWDED),
+    "crowded-full.txt": lambda: lines(render.text(CROWDED, width=None, full=True)),
+    "crowded.github": lambda: render.github(CROWDED),
+    "crowded-explained.txt": lambda: "\n".join(
+        lines(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
+        for name in ("five", "six", "five/five", "six/six", "five/five[0]", "ten")
+    ),
+    "missed.txt": lambda: (
+        missed(WHOLE, "RetentionFloor/orders-gdpr/ordres[3]")
+        + missed(WHOLE, "RetentionFloor/nobody/nothing[7]")
+        + missed(NOTHING, "GroupRemoval/zzz")
+    ),
+    "crowded-results-80.txt": lambda: lines(render.results_text(CROWDED, results_crowded(), width=80)),
+    "crowded-results.md": lambda: render.results_markdown(CROWDED, results_crowded()),
+    "crowded-results.github": lambda: render.results_github(CROWDED, results_crowded()),
+    "crowded-diff-60.txt": lambda: lines(render.diff_text(compare(CROWDED, CHANGED), width=60)),
+    "crowded-diff.md": lambda: render.diff_markdown(compare(CHANGED, CROWDED)),
+    "calm-diff-60.txt": lambda: lines(render.diff_text(compare(NOTHING, NOTHING), width=60)),
+    "election-diff.md": lambda: render.diff_markdown(compare(plan(election()), plan(election(unclean=True)))),
+    "election-diff-60.txt": lambda: lines(
+        render.diff_text(compare(plan(election()), plan(election(unclean=True))), width=60)
+    ),
+    "crowded-drift-60.txt": lambda: lines(render.drift_text(drift.report(CROWDED), width=60)),
+    "crowded-drift.md": lambda: render.drift_markdown(drift.report(CROWDED)),
+    "one-drift-60.txt": lambda: lines(render.drift_text(drift.report(ONE), width=60)),
+    "one-drift.md": lambda: render.drift_markdown(drift.report(ONE)),
+    "dark-drift-60.txt": lambda: lines(render.drift_text(drift.report(DARK), width=60)),
+    "dark-drift.md": lambda: render.drift_markdown(drift.report(DARK)),
     "plan-80.txt": lambda: lines(render.text(WHOLE, width=80, saved_to="plan.json")),
     "plan-wide-full.txt": lambda: lines(render.text(WHOLE, width=None, full=True)),
     "plan-calm.txt": lambda: lines(render.text(CALM, width=100)),
