@@ -189,6 +189,16 @@ CROWDED = plan(
     *(blocked(f"RetentionFloor/fold/fold[{number}]") for number in range(20)),
     *(blocked(f"RetentionFloor/coded/fold[{number}]", code=("B204", "B203")[number % 2]) for number in range(42)),
 )
+EDGES = plan(
+    *(purge("eleven", number, policy="skipping", skips=CROWD[:11]) for number in range(24)),
+    *(blocked(f"RetentionFloor/stuck/topic-{number:02}[0]", reason=f"reason {number}") for number in range(7)),
+    *(
+        blocked(f"RetentionFloor/partly/{subject}", unread=True, code="B103", reason="silence")
+        for subject in ("orders", "orders[0]", "orders[1]")
+    ),
+    limits=(REFUSED,),
+    incomplete=("A sentence that is longer than forty letters, to be sure that it is folded.",),
+)
 ONE = plan(blocked())
 DARK = plan(blocked(unread=True, code="B103"), incomplete=("One thing.", "Another."))
 
@@ -244,6 +254,13 @@ MADE: dict[str, Callable[[], str]] = {
     "one-drift.md": lambda: render.drift_markdown(drift.report(ONE)),
     "dark-drift-60.txt": lambda: lines(render.drift_text(drift.report(DARK), width=60)),
     "dark-drift.md": lambda: render.drift_markdown(drift.report(DARK)),
+    "edges.md": lambda: render.markdown(EDGES),
+    "edges.github": lambda: render.github(EDGES),
+    "edges-drift-40.txt": lambda: lines(render.drift_text(drift.report(EDGES), width=40)),
+    "edges-drift.md": lambda: render.drift_markdown(drift.report(EDGES)),
+    "edges-explained.txt": lambda: lines(
+        render.explain(EDGES, Address("RetentionFloor", "partly", "orders", 0), width=40)
+    ),
     "plan-80.txt": lambda: lines(render.text(WHOLE, width=80, saved_to="plan.json")),
     "plan-wide-full.txt": lambda: lines(render.text(WHOLE, width=None, full=True)),
     "plan-calm.txt": lambda: lines(render.text(CALM, width=100)),
