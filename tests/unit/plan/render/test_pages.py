@@ -224,6 +224,33 @@ def results_crowded() -> list[Outcome]:
     return found
 
 
+def ways(topic: str, count: int) -> list[Action]:
+    """Elections that are folded, from so many other leaders."""
+    return [election(topic, n, seen=replace(election().seen, leader=n % count + 2), policy=topic) for n in range(21)]
+
+
+WAYS = plan(*ways("four", 4), *ways("five", 5), *ways("six", 6))
+
+
+def results_alike() -> list[Outcome]:
+    """Folded with code and detail, with neither, with NONE; two alike, which are not folded."""
+    found = []
+    for topic, count, code, detail in (
+        ("both", 21, "POLICY_VIOLATION", "the broker refused"),
+        ("neither", 21, None, ""),
+        ("none", 21, "NONE", "no effect"),
+        ("pair", 2, "UNKNOWN", "nobody knows"),
+        ("alone", 1, None, ""),
+    ):
+        for number in range(count):
+            action = purge(topic, number)
+            found.append(Outcome(action=action, status=Status.FAILED, detail=detail, code=code, sends=1))
+    for number in range(21):
+        detail = f"applied in its own words {number}"
+        found.append(Outcome(action=purge("own", number), status=Status.APPLIED, detail=detail, code="NONE", sends=1))
+    return found
+
+
 MADE: dict[str, Callable[[], str]] = {
     "crowded-80.txt": lambda: lines(render.text(CROWDED, width=80)),
     "crowded.md": lambda: render.markdown(CROWDED),
@@ -254,6 +281,13 @@ MADE: dict[str, Callable[[], str]] = {
     "one-drift.md": lambda: render.drift_markdown(drift.report(ONE)),
     "dark-drift-60.txt": lambda: lines(render.drift_text(drift.report(DARK), width=60)),
     "dark-drift.md": lambda: render.drift_markdown(drift.report(DARK)),
+    "narrow.txt": lambda: lines(render.text(WHOLE, width=32, saved_to="a-long-name-of-a-plan.json")),
+    "narrow-crowded.txt": lambda: lines(render.text(CROWDED, width=32)),
+    "narrow-nothing.txt": lambda: lines(render.text(plan(blocked(), notes=()), width=20)),
+    "narrow-results.txt": lambda: lines(render.results_text(WHOLE, results_alike(), width=32)),
+    "alike-results.md": lambda: render.results_markdown(WHOLE, results_alike()),
+    "journal-bare.txt": lambda: lines(render.journal_text([replace(entries()[1], status=None)], width=None)),
+    "ways.txt": lambda: lines(render.text(WAYS, width=80)),
     "edges.md": lambda: render.markdown(EDGES),
     "edges.github": lambda: render.github(EDGES),
     "edges-drift-40.txt": lambda: lines(render.drift_text(drift.report(EDGES), width=40)),
