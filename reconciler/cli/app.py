@@ -1,8 +1,6 @@
 """The commands put together, and the one place where an exception becomes a line on stderr and an exit code."""
 
-import contextlib
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -60,8 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         console.fail("interrupted before anything was written")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        console.nobody_reads()
         return 1
     except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
         if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):

@@ -95,14 +95,10 @@ def _execute(
     with graceful() as stop:
         with common.running(settings) as run:
             applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
-        try:
+        with console.telling_results():
             if results:
                 results_file.write(results, applied.outcomes, applied.header)
             show_results(applied, settings)
-        except (
-            OSError
-        ) as failed:  # a full disk, a reader that went away: what was done stays done, and its exit code says so
-            console.fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
     for message in applied.refused:
         console.fail(message)
     return applied.exit_code

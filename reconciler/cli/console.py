@@ -63,6 +63,23 @@ def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str
         write(part)
 
 
+@contextmanager
+def telling_results() -> Iterator[None]:
+    """What was done stays done, and its exit code says so, where it cannot be told: a full disk, a reader that went away."""
+    try:
+        yield
+    except OSError as failed:
+        if isinstance(failed, BrokenPipeError):
+            nobody_reads()
+        fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
+
+
+def nobody_reads() -> None:
+    """Whoever read stdout is gone: what its buffer still holds goes nowhere, or it would fail again when the process ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def prepare(settings: Settings, *files: Path | None) -> None:
     """Find out before anything is done what would only fail after it: formats that are none, files that cannot be written.
 

@@ -123,5 +123,6 @@ def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet
     for message in applied.refused:
         console.fail(message)
     if applied.outcomes:
-        show_results(applied, settings)
+        with console.telling_results():
+            show_results(applied, settings)
     return applied

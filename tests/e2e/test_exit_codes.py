@@ -4,7 +4,9 @@ Here: what needs no broker, as a table, and one walk through a real cluster. 5 a
 """
 
 import json
+import os
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.e2e.command import reconciler
+from tests.e2e.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied
 
 FAR_MS = 4_102_444_800_000  # 2100
@@ -140,6 +142,25 @@ def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
     assert code in (0, 2) or answer.stderr.startswith(("error", "[")), answer.stderr
 
 
+def unread(folder: Path, *words: str) -> int:
+    """The exit code where both stdout and stderr were closed by their reader."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return subprocess.run(
+            command(*words),
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=writing,
+            timeout=300,
+            check=False,
+        ).returncode
+    finally:
+        os.close(writing)
+
+
 @pytest.mark.brokers
 @pytest.mark.spark
 @pytest.mark.usefixtures("warm_spark")
@@ -181,6 +202,8 @@ def test_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     assert code("apply", "plan.json") == 3, "a protection of now"
     manifests()
     assert code("apply", "plan.json", "--dry-run") == 0
+    assert unread(tmp_path, "apply", "plan.json") == 0, "done, although nobody reads what is said of it"
+    assert workload.watermarks(servers, topic, 0)[0] == 10
     assert code("apply", "plan.json") == 0
     assert code("apply", "again.json") == 0, "somebody got there first"
     assert code("plan", "--detailed-exitcode") == 0
