@@ -5,6 +5,7 @@ Leaving at once answers 130 only where no request had gone out; else 5, since no
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -12,6 +13,7 @@ from types import FrameType
 from reconciler.apply.results import EXIT_PARTLY
 
 EXIT_INTERRUPTED = 130
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
@@ -29,7 +31,8 @@ class Interrupts:
         """A request is about to go out. Called from the threads that send."""
         self._sent = True
 
-    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def heard(self) -> None:
+        """One more signal."""
         self._asked += 1
         if self._asked > 1:
             os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
@@ -40,11 +43,35 @@ class Interrupts:
 
 @contextmanager
 def graceful() -> Iterator[Interrupts]:
-    """Says whether to stop, true from the first signal on."""
+    """Says whether to stop, true from the first signal on. To be entered in the main thread.
+
+    A thread of its own hears of each signal. A Python handler would wait for the main thread, which may wait for a silent broker itself:
+    it wakes only for signals that the kernel gave to it and no other thread, and takes two that came meanwhile for one.
+    """
     interrupts = Interrupts()
-    before = {number: signal.signal(number, interrupts.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    listening, told = os.pipe()
+    os.set_blocking(told, False)
+    before = {number: signal.signal(number, _unheard) for number in _NUMBERS}
+    woken = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(listening, interrupts), name="signals", daemon=True)
+    listener.start()
     try:
         yield interrupts
     finally:
+        signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(told)
+        listener.join()
+        os.close(listening)
+
+
+def _listen(to: int, interrupts: Interrupts) -> None:
+    while numbers := os.read(to, 64):
+        for number in numbers:
+            if number in _NUMBERS:
+                interrupts.heard()
+
+
+def _unheard(_number: int, _frame: FrameType | None) -> None:
+    """Something has to be installed, or the signal would end the process."""

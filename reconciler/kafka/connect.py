@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -22,6 +22,8 @@ _LOG = logging.getLogger(__name__)
 
 READER_GROUP = "kafka-reconciler-reader"
 """The client wants a group id; nothing ever joins or commits under it, so no such group comes to be."""
+
+Client = TypeVar("Client", Consumer, Producer, AdminClient)
 
 _SLICE_S = 0.05
 _GRACE_S = 3.0
@@ -72,10 +74,7 @@ def consumer(connection: Connection, tuning: Mapping[str, str | int | float] | N
         "enable.partition.eof": True,
         "error_cb": _ignore,
     }
-    try:
-        return Consumer(configuration, logger=_Quiet())
-    except (KafkaException, ValueError, TypeError) as refused:
-        raise _refused(connection, refused) from None
+    return _made(Consumer, configuration, connection)
 
 
 def producer(connection: Connection, tuning: Mapping[str, str | int | float] | None = None) -> Producer:
@@ -86,10 +85,7 @@ def producer(connection: Connection, tuning: Mapping[str, str | int | float] | N
     configuration = _configuration(connection, tuning or {}) | {"error_cb": _ignore}
     # A property of consumers, which a producer would only warn about.
     del configuration["allow.auto.create.topics"]
-    try:
-        return Producer(configuration, logger=_Quiet())
-    except (KafkaException, ValueError, TypeError) as refused:
-        raise _refused(connection, refused) from None
+    return _made(Producer, configuration, connection)
 
 
 def cluster_id(connection: Connection) -> str:
@@ -125,8 +121,14 @@ def _open_admin(
     connection: Connection, tuning: Mapping[str, str | int | float], on_error: Callable[[KafkaError], None]
 ) -> AdminClient:
     configuration = _configuration(connection, tuning) | {"error_cb": on_error}
+    return _made(AdminClient, configuration, connection)
+
+
+def _made(make: Callable[..., Client], configuration: Mapping[str, Any], connection: Connection) -> Client:
+    # Off the main thread, where Python delivers signals: a Ctrl-C while the library reads its properties comes out of it as a TypeError
+    # about a property that is fine.
     try:
-        return AdminClient(configuration, logger=_Quiet())
+        return background(lambda: make(configuration, logger=_Quiet())).result()
     except (KafkaException, ValueError, TypeError) as refused:
         raise _refused(connection, refused) from None
 

@@ -28,6 +28,8 @@ from reconciler.scan.wishes import Wish, selected_groups
 
 Row = Mapping[str, Any]
 
+_LISTED_TYPES = ("classic", "consumer")
+"""What a group seems to be that would be on the current list call if it were: a Connect group begins with a record that names no protocol."""
 _NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 
 
@@ -225,7 +227,7 @@ def group_facts(needs: Needs, listing: GroupListing, rows: Rows, log: CommitLog)
         row = rows.groups.get(name, {})
         seems = row.get("seems") if row.get("live") else None
         kind = listed.type if listed is not None else GroupType.HIDDEN
-        if (listed is None or not listed.listed) and seems is not None:
+        if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
             kind = GroupType(seems)
         facts = GroupFacts(
             group=name,

@@ -8,12 +8,15 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+import pytest
 
 from reconciler.apply.journal import FileJournal
 from reconciler.kafka import workload
@@ -150,7 +153,7 @@ def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
         cwd=world.folder,
-        env=environment(),
+        env={**environment(), "PYTHONFAULTHANDLER": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -180,6 +183,17 @@ def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
     """What it said on stderr, once it has ended."""
     _, said = process.communicate(timeout=timeout_s)
     return said
+
+
+def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
+    """Seconds until it had left. Where it does not, the test fails with what each of its threads was at."""
+    began = time.monotonic()
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        pytest.fail(f"still there after {timeout_s:.0f} s:\n{ended(process)}")
+    return time.monotonic() - began
 
 
 def apply_again(world: World) -> list[dict[str, Any]]:

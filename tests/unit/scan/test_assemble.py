@@ -269,6 +269,16 @@ def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
     assert group_facts(group_row(live=False, seems="classic"), listing=groups()) is None
 
 
+@pytest.mark.parametrize("seems", ["classic", "consumer"])
+def test_group_that_the_list_of_consumer_groups_left_out_is_none(seems: str) -> None:
+    """The first record of a Connect group names no protocol, as a standalone consumer's does; but that would have been listed."""
+    young = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
+    assert group_facts(young, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
+    assert group_facts(young, listing=groups()).type is GroupType(seems), (
+        "nobody but the log knows it: made since the listing"
+    )
+
+
 def test_group_that_nobody_needs_is_told_by_its_listing() -> None:
     """Names, types and states of all groups are known; the rest was not asked."""
     found = group_facts(group_row(), needs=Needs())

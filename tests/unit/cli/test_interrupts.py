@@ -1,0 +1,60 @@
+"""Signals of an apply, heard whatever the main thread is at. In processes of their own: the second one ends them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.apply.results import EXIT_PARTLY
+from reconciler.cli.interrupts import EXIT_INTERRUPTED, graceful
+
+ELSEWHERE = """
+import signal, sys, threading, time
+from reconciler.cli.interrupts import graceful
+
+def press():
+    for _ in range(2):
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        time.sleep(0.2)
+
+with graceful() as interrupts:
+    if sys.argv[1] == "sent":
+        interrupts.sending()
+    threading.Thread(target=press, daemon=True).start()
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(("state", "code"), [("nothing", EXIT_INTERRUPTED), ("sent", EXIT_PARTLY)])
+def test_signals_that_another_thread_got(state: str, code: int) -> None:
+    """Nothing wakes the main thread from its wait then; the first is told all the same, and the second leaves."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ended.returncode == code
+    assert ended.stderr.count("stopping: nothing new is sent") == 1
+
+
+def test_what_was_before_is_there_again(capfd: pytest.CaptureFixture[str]) -> None:
+    """One signal is counted, and the next after the end raises as ever; no thread and no descriptor stays."""
+    files, threads = _open_files(), threading.active_count()
+    with graceful() as interrupts:
+        assert not interrupts()
+        os.kill(os.getpid(), signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while not interrupts() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert interrupts()
+    assert "stopping" in capfd.readouterr().err
+    assert (_open_files(), threading.active_count()) == (files, threads)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
