@@ -136,8 +136,9 @@ def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
             Status.STALE, "the topic was deleted while the request was under way", read_back=_shown(after)
         )
     reached = isinstance(after.log_start, int) and after.log_start >= action.before_offset
-    if answer.answer in (Answer.STALE, Answer.FAILED) and after.log_start == before.log_start:
-        # It was answered, and the log begins where it did: whatever the broker meant, nothing is gone.
+    unmoved = after.log_start == before.log_start and after.leader == before.leader
+    if answer.answer in (Answer.STALE, Answer.FAILED) and unmoved:
+        # The log of the leader that answered begins where it did: whatever it meant, nothing is gone. Another replica would not know.
         attempt = replace(attempt, possible=before.possible)
     match answer.answer:
         case _ if reached:

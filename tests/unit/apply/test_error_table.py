@@ -212,6 +212,25 @@ def test_a_broker_that_lost_its_office_half_way_is_read_back(tmp_path: Path, ope
     assert outcome.possible
 
 
+@pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_the_log_of_another_leader_does_not_tell_what_the_first_one_did(tmp_path: Path, code: int) -> None:
+    """Refused in words that prove nothing, and led by another replica when it is read back: failed, with what may be gone."""
+    made = cluster()
+    made.faults.append(Fault(RECORDS, code))
+
+    def meanwhile(_operation: Operation) -> None:
+        made.partition(AT).leader = next(b for b in made.partition(AT).replicas if b != made.partition(AT).leader)
+
+    wanted = purge(made, AT, 60)
+    made.meanwhile = meanwhile
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.possible, outcome.removed_max) == (Status.FAILED, True, 60)
+    made = cluster()
+    made.faults.append(Fault(RECORDS, code))
+    outcome = run(made, [purge(made, AT, 60)], tmp_path).only
+    assert (outcome.possible, outcome.removed_max) == (False, 0), "the leader that answered shows what it did"
+
+
 @pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRY])
 def test_what_passes_is_tried_again(tmp_path: Path, operation: Operation, code: int) -> None:
     """Two of these answers, then a good one: applied with the third request, with fresh metadata before each retry."""
