@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+LIMIT_CHARS = 60_000
+"""GitHub refuses comments above 65,536 characters."""
+
 
 class Budget:
     """`take` lines while they fit into `chars`, newlines included; `cut` says afterwards whether any was left out."""

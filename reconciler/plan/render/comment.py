@@ -13,11 +13,9 @@ from reconciler.model.plan import Blocked, Plan, Skipped, Waiting
 from reconciler.plan.document.digest import digest
 from reconciler.plan.document.header import Summary
 from reconciler.plan.render import folds, phrases, safe
-from reconciler.plan.render.budget import Budget
+from reconciler.plan.render.budget import LIMIT_CHARS, Budget
 from reconciler.plan.render.folds import Aside, Elections, Entry, Purges
 
-LIMIT_CHARS = 60_000
-"""GitHub refuses comments above 65,536 characters."""
 OPEN_ENTRIES = 25
 """Entries of one policy, or of one sort of aside, that are shown without a tap."""
 
@@ -160,7 +158,7 @@ def _entry(entry: Entry) -> Iterator[str]:
                     f"{phrases.count(partitions, 'partition')}"
                 )
             if len(entry.skips) > 10:
-                yield f"  - and **{len(entry.skips) - 10:,} more groups would skip records**"
+                yield f"  - and **{phrases.count(len(entry.skips) - 10, 'more group')} would skip records**"
         case Elections():
             moves = ", ".join(f"{how.replace('->', '→')} ({number:,})" for how, number in entry.moves[:4])
             yield f"- {safe.markdown_code(safe.bare(entry.topic))}, {len(entry.actions):,} partitions: leader {moves}"

@@ -13,8 +13,7 @@ from reconciler.plan.document.checks import instant
 from reconciler.plan.document.digest import digest_of
 from reconciler.plan.document.reader import Saved
 from reconciler.plan.render import folds, phrases, safe
-from reconciler.plan.render.budget import Budget
-from reconciler.plan.render.comment import LIMIT_CHARS
+from reconciler.plan.render.budget import LIMIT_CHARS, Budget
 from reconciler.plan.render.folds import FOLD_ABOVE
 from reconciler.plan.render.wrap import line, wrapped
 from reconciler.plan.within import Change, Comparison, Entry, Side

@@ -10,7 +10,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.plan.render import phrases, safe
 from reconciler.plan.render.annotations import MAX_OF_A_SORT, annotation
-from reconciler.plan.render.budget import Budget
+from reconciler.plan.render.budget import LIMIT_CHARS, Budget
 from reconciler.plan.render.folds import FOLD_ABOVE
 from reconciler.plan.render.wrap import line, wrapped
 
@@ -55,7 +55,6 @@ class _Group:
     status: Status
     where: str
     detail: str
-    number: int
 
 
 def results_text(plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None) -> Iterator[Text]:
@@ -71,7 +70,7 @@ def results_text(plan: Plan, outcomes: Sequence[Outcome], *, width: int | None =
         yield from wrapped(f"Next: {advice}", width=width)
 
 
-def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = 60_000) -> str:
+def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = LIMIT_CHARS) -> str:
     """The same as Markdown, for a job summary."""
     head = [f"### {safe.markdown_code(safe.bare(plan.cluster))}: {_totals(outcomes)}", ""]
     foot = ["", *(f"**Next:** {advice}" for advice in _advice(outcomes))]
@@ -131,7 +130,7 @@ def _single(outcome: Outcome) -> _Group:
         words.append(outcome.code)
     if outcome.read_back:
         words.append(f"now {outcome.read_back}")
-    return _Group(status=outcome.status, where=safe.subject(outcome.action.address), detail="; ".join(words), number=1)
+    return _Group(status=outcome.status, where=safe.subject(outcome.action.address), detail="; ".join(words))
 
 
 def _folded(same: list[Outcome]) -> _Group:
@@ -149,7 +148,6 @@ def _folded(same: list[Outcome]) -> _Group:
         status=first.status,
         where=f"{phrases.count(len(same), 'partition')} of {name}",
         detail="; ".join(words),
-        number=len(same),
     )
 
 

@@ -140,7 +140,10 @@ def _purges(entry: Purges, *, width: int | None) -> Iterator[Text]:
             style=LOSS,
         )
     if len(entry.skips) > 10:
-        yield line(f"      and {len(entry.skips) - 10:,} more groups would skip records (--full lists them)", LOSS)
+        yield line(
+            f"      and {phrases.count(len(entry.skips) - 10, 'more group')} would skip records (--full lists them)",
+            LOSS,
+        )
 
 
 def _election(action: ElectLeader, *, width: int | None) -> Iterator[Text]:

@@ -115,5 +115,7 @@ def test_long_reports_are_cut_counted_and_fit_an_issue() -> None:
 
 
 def test_drift_text_keeps_to_the_width() -> None:
-    """Eighty columns are eighty columns."""
+    """Eighty columns are eighty columns, and twenty are twenty for every heading whose words are short enough."""
+    unread = report_of(unread=[subject(Address("GroupRemoval", "dead", "who"), Sort.UNREAD, "B103")])
+    assert "1 subject could not" in lines_of(unread, width=20)
     assert max(map(len, lines_of(report_of(partitions(1000), incomplete=("x y " * 60,)), width=80))) <= 80

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict, Plan, Skipped
 from reconciler.plan import document, render
+from reconciler.plan.render.comment import OPEN_ENTRIES
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 
@@ -64,6 +65,30 @@ def test_long_lists_are_behind_a_tap() -> None:
     opened = text.index("<details><summary>15 more</summary>\n\n- `")
     assert text.index("etl-024") < opened < text.index("etl-025")
     assert "\n\n</details>\n" in text
+
+
+def test_no_tap_opens_nothing() -> None:
+    """As many as are open: no fold of none after them, neither of changes nor of what is aside."""
+    changes = [removal(f"etl-{number:03}") for number in range(OPEN_ENTRIES)]
+    asides = [blocked(f"GroupRemoval/dead/g{number}", reason=f"reason {number}") for number in range(OPEN_ENTRIES)]
+    text = render.markdown(plan(*changes, *asides))
+    assert text.count("reason 24") == text.count('`"etl-024"`') == 1
+    assert "<details>" not in text
+
+
+@pytest.mark.parametrize(("groups", "rest"), [(10, None), (11, "1 more group"), (12, "2 more groups")])
+def test_ten_groups_that_would_skip_records_are_named(groups: int, rest: str | None) -> None:
+    """Of partitions that are folded; the others are counted, in a comment and on a terminal."""
+    skips = tuple((f"reader-{number:02}", 2_000) for number in range(groups))
+    folded = plan(*(purge(partition=number, skips=skips) for number in range(21)))
+    text = render.markdown(folded)
+    assert text.count("would skip at most") == 10
+    lines = [line.plain for line in render.text(folded)]
+    assert sum("would skip at most" in line for line in lines) == 10
+    assert (rest is not None) == ("would skip records" in text) == any("would skip records" in line for line in lines)
+    if rest is not None:
+        assert f"  - and **{rest} would skip records**" in text
+        assert f"      and {rest} would skip records (--full lists them)" in lines
 
 
 def test_asides_are_told() -> None:

@@ -49,6 +49,38 @@ def test_partitions_that_ended_alike_are_folded() -> None:
     assert f"  Applied: 22 partitions of orders — at most {22 * 97_213:,} records removed" in shown
 
 
+def test_of_many_each_ending_is_a_row_of_its_own() -> None:
+    """Twenty alike, two that are alike otherwise, and one by itself: three rows, the pair folded as well."""
+    outcomes = [
+        *(done(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
+        *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
+        done(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
+    ]
+    assert [line.plain for line in render.results_text(plan(), outcomes)][2:5] == [
+        "  Stale: 20 partitions of orders — gone",
+        "  Stale: 2 partitions of orders — moved",
+        "  Stale: orders[22] — moved; OFFSET_OUT_OF_RANGE",
+    ]
+
+
+def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
+    """60,000 characters by default, for a summary and for a comment: rows up to there, then the cut, then what to do."""
+    outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
+    text = render.results_markdown(plan(), outcomes)
+    assert len(text) == 59_829
+    rows = text.splitlines()
+    assert rows[2:4] == ["- **Stale** `orders[0]`: x0", "- **Stale** `orders[1]`: x1"]
+    assert rows[-5:-1] == [
+        "- **Stale** `orders[1819]`: x1819",
+        "",
+        "**Cut here:** the results file holds every outcome.",
+        "",
+    ]
+    assert rows[-1].startswith("**Next:** stale: ")
+    shorter = render.results_markdown(plan(), outcomes, limit_chars=4_000)
+    assert 3_700 < len(shorter) <= 4_000
+
+
 def test_nothing_to_do_is_said() -> None:
     """No empty report."""
     assert [line.plain for line in render.results_text(plan(), [])][-1] == "Result: nothing to do."
