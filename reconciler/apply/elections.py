@@ -4,7 +4,7 @@ A broker's "done" can mean that another replica was chosen: only the leader that
 the next one when its leaders are seen.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reconciler.apply.attempt import Attempt
 from reconciler.apply.run import Go, Run, Step
@@ -104,17 +104,20 @@ def _leads(attempt: Choice, now: PartitionNow) -> Outcome:
 def _seen(
     ready: Sequence[Go], answers: Mapping[TopicPartition, ItemAnswer], run: Run
 ) -> Mapping[TopicPartition, PartitionNow]:
-    """The partitions once all leaders that may come are seen, or as they are when that takes too long."""
+    """The partitions once all leaders that may come are seen, or as they are when that takes too long. What was seen is not asked again."""
     actions = {go.attempt.action.partition: go.attempt.action for go in ready}
-    awaited = [p for p, answer in answers.items() if answer.answer in (Answer.DONE, Answer.READ_BACK)]
-    after = run.gateway.partitions_now(actions, offsets=False)
+    after = dict(run.gateway.partitions_now(actions, offsets=False))
+
+    def awaited(among: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return [p for p in among if after[p].exists and not _is_wanted(actions[p], after[p])]
+
+    missing = awaited(p for p, answer in answers.items() if answer.answer in (Answer.DONE, Answer.READ_BACK))
     # By the clock: a look at thousands of partitions takes longer than the pause between two.
     until_ms = run.clock() + run.settings.leader_seen_ms
-    while run.clock() < until_ms:
-        if all(_is_wanted(actions[p], after[p]) or not after[p].exists for p in awaited):
-            break
+    while missing and run.clock() < until_ms:
         run.sleep(_POLL_MS / 1000)
-        after = run.gateway.partitions_now(actions, offsets=False)
+        after.update(run.gateway.partitions_now(missing, offsets=False))
+        missing = awaited(missing)
     return after
 
 

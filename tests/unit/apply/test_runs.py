@@ -1,6 +1,8 @@
 """How a run goes as a whole: batches, windows, rounds, interrupts, and one outcome for every action. On the fake cluster."""
 
 import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from reconciler.model.action import Action, DeleteRecords
 from reconciler.model.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
+from reconciler.model.ports import PartitionNow
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import Ticker, election, purge, removal, run
 
@@ -56,6 +59,35 @@ def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -
         assert len(set(request.subjects)) == len(request.subjects)
         if request.operation is Operation.DELETE_RECORDS:
             assert len({made.partition(at).leader for at in request.targets}) == 1
+
+
+def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again(tmp_path: Path) -> None:
+    """Metadata shows most leaders at once and two later; those that never come are another round's."""
+    made = FakeCluster()
+    made.create_topic("wide", 6)
+    ats = [TopicPartition("wide", number) for number in range(6)]
+    actions = []
+    for at in ats:
+        made.partition(at).replicas = (*made.partition(at).replicas[1:], made.partition(at).replicas[0])
+        actions.append(election(made, at))
+    late = {ats[1]: 3, ats[4]: 1}
+    before = {at: made.partition(at).leader for at in late}
+    looks: list[list[TopicPartition]] = []
+    shown = made.partitions_now
+
+    def partitions_now(partitions: Iterable[TopicPartition], *, offsets: bool) -> Mapping[TopicPartition, PartitionNow]:
+        looks.append(list(partitions))
+        found = dict(shown(looks[-1], offsets=offsets))
+        for at in late:
+            if at in found and len(looks) > 1 and len(looks) - 2 < late[at]:
+                found[at] = replace(found[at], leader=before[at])
+        return found
+
+    made.partitions_now = partitions_now  # type: ignore[method-assign]
+    outcomes = run(made, actions, tmp_path).outcomes
+    assert {(outcome.status, outcome.sends) for outcome in outcomes} == {(Status.APPLIED, 1)}
+    assert looks == [ats, ats, [ats[1], ats[4]], [ats[1]], [ats[1]]][: len(looks)]
+    assert len(looks) == 5
 
 
 def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
