@@ -70,5 +70,9 @@ class PlanUnusable(ReconcilerError):
     exit_code = 4
 
 
+class OutputUnwritten(ReconcilerError):
+    """What there is to tell could not be written where it was wanted."""
+
+
 class WrongCluster(PlanUnusable):
     """The brokers answered with another cluster id than the manifest or the plan names; nothing was done."""

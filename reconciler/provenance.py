@@ -64,9 +64,11 @@ def source(manifests: ClusterManifests) -> Source:
     if commit is None:
         return Source(manifests=manifests.files)
     # A manifest that was removed is in none of the files, so their folders are looked at; what else lies there does not matter.
-    beside = [f":(glob){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
-    changed = git("status", "--porcelain", "--", *paths, *beside)
-    known = git("ls-files", "--error-unmatch", "--", *paths)
+    beside = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    # Of a symbolic link git knows where it leads, and what lies there by its own name only.
+    really = list(dict.fromkeys([*paths, *(path.resolve() for path in paths)]))
+    changed = git("status", "--porcelain", "--", *really, *beside)
+    known = git("ls-files", "--error-unmatch", "--", *really)
     return Source(commit=commit, dirty=changed != "" or known is None, manifests=manifests.files)
 
 

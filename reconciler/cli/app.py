@@ -46,7 +46,9 @@ def run(arguments: Sequence[str]) -> int:
         return answer if isinstance(answer, int) else 0
     except TyperException as wrong:
         message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        if message:
+        if message.startswith("Usage: "):  # a group of verbs without one
+            console.say(message)
+        elif message:
             console.fail(f"{message} (see reconciler --help)")
         return EXIT_USAGE
     except ManifestsInvalid as invalid:

@@ -41,7 +41,10 @@ def apply(
         typer.Option("--batch", min=1, metavar="N", help="At most N subjects in one request.", show_default=False),
     ] = None,
 ) -> int:
-    """Carry out a saved plan; without one: plan, print, and ask for the cluster's name."""
+    """Carry out a saved plan, or plan, print and ask.
+
+    Without a plan file the cluster's name has to be typed; without a terminal that is refused.
+    """
     console.prepare(settings, results)
     words = words or []
     saved = words[0] if words and words[0].suffix == ".json" else None

@@ -18,7 +18,10 @@ def clusters(
     paths: Paths = None,
     mode: Annotated[Mode | None, typer.Option("--mode", help="Only clusters with a policy of this mode.")] = None,
 ) -> int:
-    """List the clusters that the manifests name: a line each, or with -o json one list. Connects to nothing."""
+    """List the clusters that the manifests name.
+
+    A line each, or with -o json one list. Connects to nothing.
+    """
     console.start_logging(settings)
     manifests = common.load(paths, settings, now_ms=common.clock()())
     names = [

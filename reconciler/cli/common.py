@@ -17,8 +17,18 @@ from reconciler.load.manifest_set import ClusterManifests, ManifestSet
 from reconciler.pipeline import Run
 from reconciler.scan.session import Engine
 
+
+def _path(word: str) -> Path:
+    if not word:  # an unset variable in somebody's script; as a Path it would be the whole current folder
+        raise typer.BadParameter("an empty path: say . for the current folder, or leave it out for manifests/")
+    return Path(word)
+
+
 Paths = Annotated[
-    list[Path] | None, typer.Argument(help="Manifest files and folders. Default: manifests/", show_default=False)
+    list[Path] | None,
+    typer.Argument(
+        parser=_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
+    ),
 ]
 Stop = Callable[[], bool]
 DEFAULT_PATHS = (Path("manifests"),)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reconciler.cli.settings import Color, Format, LogFormat, Settings
-from reconciler.errors import ReconcilerError, UsageError
+from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.model.quoting import harmless, harmless_json
 
 
@@ -53,14 +53,26 @@ def say(message: str) -> None:
 def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
     """The result in the chosen format to stdout, and in each `--output-file` format to its file. `render(format, coloured)`.
 
-    What is rendered in parts is written in parts: it may be larger than anybody wants to hold.
+    What is rendered in parts is written in parts: it may be larger than anybody wants to hold. Raises OutputUnwritten, and BrokenPipeError.
     """
     for chosen, path in settings.formats():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as stream:
-            stream.writelines(_parts(render(chosen, False)))
+        with _written(f"--output-file {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w", encoding="utf-8") as stream:
+                stream.writelines(_parts(render(chosen, False)))
     for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
-        write(part)
+        with _written("standard output"):
+            write(part)
+
+
+@contextmanager
+def _written(where: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever read had enough
+        raise
+    except OSError as failed:
+        raise OutputUnwritten(f"{where} could not be written: {failed.strerror or failed}") from failed
 
 
 @contextmanager
@@ -68,7 +80,7 @@ def telling_results() -> Iterator[None]:
     """What was done stays done, and its exit code says so, where it cannot be told: a full disk, a reader that went away."""
     try:
         yield
-    except OSError as failed:
+    except (OSError, OutputUnwritten) as failed:
         if isinstance(failed, BrokenPipeError):
             nobody_reads()
         fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
@@ -196,9 +208,3 @@ def ask(question: str) -> str:
     if not answer:
         raise ReconcilerError("no answer")
     return answer.strip()
-
-
-def in_github() -> Path | None:
-    """The job summary's file when run by GitHub Actions."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    return Path(path) if path else None

@@ -32,10 +32,13 @@ LEAST_S = 1.0
 def converge(settings: Settings, paths: Paths = None) -> int:
     """Plan and apply the policies in `mode: continuous`, once. For schedules: with -q nothing is printed where there is nothing to do."""
     manifests = common.load(paths, settings, now_ms=common.clock()())
+    chosen = list(common.clusters(manifests, settings))
+    if len(chosen) > 1 and settings.output_file:
+        raise UsageError("--output-file takes one cluster: choose it with --cluster NAME")
     console.prepare(settings)
     codes, wrote = [], False
     with graceful() as stop:
-        for part in common.clusters(manifests, settings):
+        for part in chosen:
             if stop():
                 codes.append(EXIT_PARTLY if wrote else EXIT_INTERRUPTED)
                 break
@@ -46,6 +49,9 @@ def converge(settings: Settings, paths: Paths = None) -> int:
             except ReconcilerError as error:  # one cluster that is away must not keep the others from their purges
                 console.fail(f"{part.cluster.metadata.name}: {error}")
                 codes.append(error.exit_code)
+            except BrokenPipeError:  # nor must a reader that went away
+                console.nobody_reads()
+                codes.append(1)
     return worst(codes)
 
 
@@ -74,6 +80,9 @@ def watch(
             except ReconcilerError as error:  # a cluster that is away now may be back on the next round
                 console.fail(str(error))
                 code = worst([code, error.exit_code])
+            except BrokenPipeError:
+                console.nobody_reads()
+                code = worst([code, 1])
             done += 1
             if done == rounds:
                 break

@@ -27,7 +27,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @accepts_settings
 def demo(settings: Settings) -> int:
-    """Start three real brokers, make disorder, then validate, plan, apply and plan again. Cleans up after itself."""
+    """Three real brokers, a mess, and the way to clean.
+
+    Starts them, then validates, plans, applies and plans again, as a user would. Cleans up after itself.
+    """
     console.start_logging(settings)
     find_java()
     if not MANIFESTS.is_dir():

@@ -17,6 +17,7 @@ from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import SandboxError, UsageError
 from reconciler.kafka import acls
 from reconciler.kafka.doctor import BrokerVersion, Clock, Examination
+from reconciler.kafka.journal import how_to_make
 from reconciler.kafka.rights import Purpose, Right
 from reconciler.model.snapshot import Unread
 from reconciler.onboarding import Checkup
@@ -117,10 +118,9 @@ def _text(checkup: Checkup, purpose: Purpose) -> Iterator[Text]:
     yield _clock(found.clock)
     for sentence in found.unseen:
         yield Text(f"  MISSING  {safe.prose(sentence)}", style="bold red")
-    if found.journal_missing:
-        yield Text(
-            "  MISSING  the journal's topic is not there: `reconciler init --journal-topic` makes it", style="bold red"
-        )
+    if found.journal_missing and checkup.wanted.journal_topic is not None:
+        how = how_to_make(safe.bare(checkup.wanted.journal_topic))
+        yield Text(f"  MISSING  the journal's topic is not there; to make it: {how}", style="bold red")
     for each in Purpose:
         rights = [right for right in found.rights if right.purpose is each]
         if rights:

@@ -9,7 +9,7 @@ from reconciler import pipeline
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
-from reconciler.errors import ReconcilerError, UsageError
+from reconciler.errors import ReconcilerError, UsageError, WrongCluster
 from reconciler.load.files import ClusterManifests
 from reconciler.plan import drift as drifting
 from reconciler.plan import render
@@ -30,12 +30,17 @@ def drift(
     previous: Previous = None,
     metrics: Annotated[Path | None, typer.Option("--metrics", help="Write Prometheus text format there.")] = None,
 ) -> int:
-    """Exit 0 in sync, 2 on drift, 1 where too little could be seen to tell. With -q nothing is printed while in sync."""
+    """A read-only plan for schedules: exit 2 on drift.
+
+    Exit 0 in sync, 1 where too little could be seen to tell, 4 where the brokers are another cluster. With -q nothing is printed while in sync.
+    """
+    console.prepare(settings, metrics)
     before = _read(previous)
     manifests = common.load(paths, settings, now_ms=common.clock()())
-    reports = []
+    reports: list[DriftReport] = []
+    failures: list[ReconcilerError] = []
     for part in common.clusters(manifests, settings):
-        reports.append(_report(part, settings, before))
+        reports.append(_report(part, settings, before, failures))
     _show(reports, settings)
     if metrics:
         try:
@@ -43,14 +48,19 @@ def drift(
             drifting.write_metrics(reports, metrics)
         except OSError as unwritten:
             raise ReconcilerError(f"--metrics {metrics}: {unwritten.strerror or unwritten}") from unwritten
-    return drifting.exit_code(reports)
+    # Pointed at another cluster: that does not pass by itself, and what was seen of it is nothing.
+    wrong = next((failure.exit_code for failure in failures if isinstance(failure, WrongCluster)), None)
+    return drifting.exit_code(reports) if wrong is None else wrong
 
 
-def _report(part: ClusterManifests, settings: Settings, before: tuple[DriftReport, ...]) -> DriftReport:
+def _report(
+    part: ClusterManifests, settings: Settings, before: tuple[DriftReport, ...], failures: list[ReconcilerError]
+) -> DriftReport:
     try:
         with common.running(settings) as run:
             return drifting.report(pipeline.plan(part, run), previous=before)
     except ReconcilerError as away:  # one cluster that is away must not hide what the others show
+        failures.append(away)
         cluster = part.cluster
         console.fail(f"{cluster.metadata.name}: {away}")
         return drifting.out_of_sight(

@@ -24,11 +24,19 @@ def explain(
     subject: Annotated[
         str, typer.Argument(metavar="ADDRESS|CODE", help="RetentionFloor/orders/orders[3], or a code such as B204.")
     ],
-    words: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN] [PATHS]", show_default=False)] = None,
+    words: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PLAN] [PATHS]",
+            show_default=False,
+            help="A saved plan (.json); or manifests, of which a plan is made anew. Default: manifests/.",
+        ),
+    ] = None,
 ) -> int:
     """Explain one decision of a plan, or an error code."""
-    if _CODE.fullmatch(subject):
-        console.write(_code(subject))
+    if _CODE.fullmatch(subject.upper()):
+        told = _code(subject.upper())
+        console.emit(settings, lambda chosen, _colour: _as_text(chosen, told))
         return 0
     try:
         address = Address.parse(subject)
@@ -43,12 +51,17 @@ def explain(
             planned = pipeline.plan(common.one_cluster(manifests, settings), run)
 
     def rendered(chosen: Format, colour: bool) -> str:
-        if chosen not in (Format.TEXT, Format.MD):
-            raise UsageError(f"-o {chosen}: an explanation comes as text")
-        return console.styled(render.explain(planned, address, width=common.terminal_width()), colour=colour)
+        lines = render.explain(planned, address, width=common.terminal_width())
+        return _as_text(chosen, console.styled(lines, colour=colour))
 
     console.emit(settings, rendered)
     return 0
+
+
+def _as_text(chosen: Format, told: str) -> str:
+    if chosen not in (Format.TEXT, Format.MD):
+        raise UsageError(f"-o {chosen}: an explanation comes as text")
+    return told
 
 
 def _code(code: str) -> str:

@@ -1,5 +1,6 @@
 """`reconciler init`: a first set of manifests from a live cluster, and the workflows that run them."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +48,12 @@ def init(
     workflows: Annotated[bool, typer.Option("--workflows/--no-workflows", help="Also write .github/workflows.")] = True,
     action: Action = None,
 ) -> int:
-    """Connect, find the cluster id, and write a first Cluster manifest with harmless examples. Overwrites nothing."""
+    """Write first manifests and workflows for a cluster.
+
+    Asks the cluster for its id, and adds harmless examples. Overwrites nothing.
+
+    In a repository that has some already, for one more cluster, files that are there with the same content stay.
+    """
     servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
     properties = _properties(client or [])
     files = onboarding.workflow_files(action) if workflows else {}
@@ -63,18 +69,31 @@ def init(
 
 
 def _write(wanted: Mapping[str, str], directory: Path) -> None:
-    taken = [path for path in wanted if (directory / path).exists()]
-    if taken:
-        raise UsageError(
-            f"{directory / taken[0]} exists and init overwrites nothing: choose another folder or move it away"
-        )
-    for path, text in wanted.items():
+    """All of them, but for those that are there just so."""
+    missing = {path: text for path, text in wanted.items() if not _is_there(directory / path, text)}
+    for path, text in missing.items():
         try:
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).write_text(text, encoding="utf-8")
         except OSError as unwritten:
             raise ReconcilerError(f"{directory / path}: {unwritten.strerror or unwritten}") from unwritten
         console.write(f"{directory / path}\n")
+
+
+def _is_there(path: Path, text: str) -> bool:
+    if not os.path.lexists(path):
+        return False
+    try:
+        same = path.read_text(encoding="utf-8") == text
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        raise UsageError(
+            f"{path} exists with another content and init overwrites nothing: choose another --name or folder, or move it away; "
+            f"--no-workflows leaves .github alone"
+        )
+    console.say(f"{path} is there already, just so")
+    return True
 
 
 def _properties(options: list[str]) -> dict[str, str]:

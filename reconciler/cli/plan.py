@@ -79,8 +79,9 @@ def plan(
     reviewed = document.saved(within_) if within_ else None
     manifests = common.load(paths, settings, now_ms=common.clock()())
     chosen = list(common.clusters(manifests, settings))
-    if len(chosen) > 1 and (out or reviewed):
-        raise UsageError("--out and --within take one cluster: choose it with --cluster NAME")
+    if len(chosen) > 1 and (out or reviewed or settings.output_file):
+        raise UsageError("--out, --within and --output-file take one cluster: choose it with --cluster NAME")
+    console.prepare(settings, out)
     codes: list[int] = []
     strangers: list[UsageError] = []
     for part in chosen:

@@ -14,10 +14,13 @@ from reconciler.cli.settings import Settings, accepts_settings
 @accepts_settings
 def scan(
     settings: Settings,
-    out: Annotated[Path, typer.Option("--out", help="A folder for partitions/, groups/ and run.json.")],
+    out: Annotated[Path, typer.Option("--out", help="A folder for partitions/, topics/, groups/ and run.json.")],
     paths: Paths = None,
 ) -> int:
-    """Read what the policies need and write it as Parquet (docs/scan.md has the schema). Changes nothing on the cluster."""
+    """Read what the policies need; write it as Parquet.
+
+    docs/scan.md has the schema. Changes nothing on the cluster.
+    """
     manifests = common.load(paths, settings, now_ms=common.clock()())
     part = common.one_cluster(manifests, settings)
     with common.running(settings) as run:

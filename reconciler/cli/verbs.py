@@ -32,21 +32,21 @@ Verb = Literal[
 ]
 
 TOLD: Mapping[Verb, str] = {
-    "demo": "Start three real brokers, make disorder, then validate, plan, apply and plan again.",
+    "demo": "Three real brokers, a mess, and the way to clean.",
     "sandbox": "Real local Kafka brokers, to try things on.",
-    "init": "Connect, find the cluster id, and write a first Cluster manifest with harmless examples.",
+    "init": "Write first manifests and workflows for a cluster.",
     "validate": "Check manifests without a cluster.",
-    "clusters": "List the clusters that the manifests name: a line each, or with -o json one list.",
+    "clusters": "List the clusters that the manifests name.",
     "doctor": "Connect, check versions, clock and rights.",
     "plan": "Show what would change on the cluster, and why.",
     "plan-diff": "Show what changed between two saved plans.",
     "show": "Render a saved plan in any format.",
     "explain": "Explain one decision of a plan, or an error code.",
-    "apply": "Carry out a saved plan; without one: plan, print, and ask for the cluster's name.",
+    "apply": "Carry out a saved plan, or plan, print and ask.",
     "converge": "Plan and apply the policies in `mode: continuous`, once.",
     "watch": "Converge in a loop on the purge clock, until Ctrl-C or SIGTERM.",
-    "drift": "Exit 0 in sync, 2 on drift, 1 where too little could be seen to tell.",
-    "scan": "Read what the policies need and write it as Parquet (docs/scan.md has the schema).",
+    "drift": "A read-only plan for schedules: exit 2 on drift.",
+    "scan": "Read what the policies need; write it as Parquet.",
     "journal": "Show what was intended and what became of it, oldest first.",
     "schema": "Write the JSON Schemas of manifests, plans and results.",
 }

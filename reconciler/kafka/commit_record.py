@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from reconciler.model.snapshot import GroupType
 
 _INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _OFFSET_AND_EPOCH = struct.Struct(">qi")
 NO_TOPIC_ID = bytes(16)

@@ -34,9 +34,6 @@ _API = re.compile(r"([^\s/]+)/(\d+|bootstrap):\s+ApiKey \S+ \((\d+)\) Versions (
 _FETCH = 1
 OPERATIONS: Mapping[str, int] = {"DeleteRecords": 21, "DeleteGroups": 42, "ElectLeaders": 43}
 
-Apis = Mapping[int, tuple[int, int]]
-"""API key → lowest and highest version."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:

@@ -114,7 +114,7 @@ class TopicJournal:
             if isinstance(error, KafkaError) and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise JournalUnavailable(
                     f"the journal topic {self._topic} does not exist, and nothing makes it by accident: "
-                    f"create it with `reconciler init`, with one partition and cleanup.policy=delete"
+                    f"{how_to_make(self._topic)}, with --bootstrap-server"
                 )
             raise self._unavailable("read", reason_of(failure))
         found = answer.result()
@@ -195,6 +195,13 @@ class TopicJournal:
         return JournalUnavailable(
             f"the journal topic {self._topic} cannot be {what}: {why}; nothing is sent without its intent"
         )
+
+
+def how_to_make(topic: str) -> str:
+    """A command of Kafka's own that makes the topic as `create_topic` does."""
+    return (
+        f"kafka-topics --create --topic {topic} --partitions 1 --config cleanup.policy=delete --config retention.ms=-1"
+    )
 
 
 def create_topic(connection: Connection, topic: str, *, retention_ms: int, replication: int = -1) -> None:

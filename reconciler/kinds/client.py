@@ -14,7 +14,8 @@ from reconciler.kinds.problem import Problem, refusal, refuse_any
 from reconciler.kinds.reference import BROKEN_TEXT, REFERENCE_TEXT, broken_reference, whole_reference
 
 _SECRET = re.compile(
-    r"password|passphrase|secret|credential|\.key\.pem$|^ssl\.key$|token$|basic\.auth|sasl\.oauthbearer\.config$"
+    r"password|passphrase|secret|credential|\.key\.pem$|^ssl\.key$|token$|basic\.auth|sasl\.oauthbearer\.config$",
+    re.IGNORECASE,
 )
 
 _USER_INFO = re.compile(r"://[^/@]*@")
@@ -40,13 +41,14 @@ _SET_BY_TOOL = {
 _RUNS_CODE = {
     "plugin.library.paths": "it loads code",
     "ssl.engine.location": "it loads code",
+    "ssl.engine.id": "it loads code",
+    "ssl.providers": "it loads code",
     "sasl.kerberos.kinit.cmd": "it runs a command",
 }
 _CALLBACK = re.compile(r"_cb$|^logger$|^opaque$|^(default_)?topic_conf$")
 
 RESERVED = tuple(sorted({*_SET_BY_TOOL, *_RUNS_CODE}))
 
-_EXAMPLE = {"security.protocol": "SASL_SSL"}
 SCHEMA: dict[str, Any] = {
     "propertyNames": {"minLength": 1, "not": {"anyOf": [{"enum": list(RESERVED)}, {"pattern": _CALLBACK.pattern}]}},
     "patternProperties": {

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from reconciler.load.codes import CODES
 from reconciler.model.names import Place
-from reconciler.model.quoting import harmless_json
+from reconciler.model.quoting import harmless_json, spelled, unseen
 
 __all__ = [
     "CODES",
@@ -30,9 +30,7 @@ __all__ = [
     "visible",
 ]
 
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\ud800-\udfff]"
-)
+_UNSAFE = re.compile(r"[^ -~]|#(?=#\[)")
 _WIDEST = 200
 """Characters of a source line that are shown; a longer one is cut around the span."""
 
@@ -82,7 +80,8 @@ class Diagnostic:
 
 
 def visible(text: str) -> str:
-    """`text` with control, bidirectional and invisible characters written as escapes: it may come from anybody's pull request."""
+    """`text` with control, bidirectional and invisible characters written as escapes, and no command of a CI runner in it: it may come
+    from anybody's pull request."""
     return _UNSAFE.sub(_escaped, text)
 
 
@@ -174,8 +173,10 @@ def render(diagnostics: Iterable[Diagnostic], rendering: Rendering) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    code_point = ord(found[0])
-    return f"\\x{code_point:02x}" if code_point < 0x100 else f"\\u{code_point:04x}"
+    char = found[0]
+    if char != "#" and not unseen(char):
+        return char
+    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else spelled(char)
 
 
 def _position(place: Place) -> str:

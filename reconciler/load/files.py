@@ -116,7 +116,7 @@ def _files(given: Path) -> Iterator[Path | Diagnostic]:
         try:
             status = path.stat()
             if not stat.S_ISDIR(status.st_mode):
-                if path == given or path.suffix in _SUFFIXES:
+                if path == given or path.suffix.lower() in _SUFFIXES:
                     found += 1
                     yield path
             elif (status.st_dev, status.st_ino) not in folders:

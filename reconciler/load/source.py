@@ -12,9 +12,12 @@ from reconciler.load.yaml import lines_of, read
 from reconciler.model.names import Place
 
 _SECRET_LINE = re.compile(
-    r"(?i)(?:password|passphrase|secret|credential|key\.pem|token|basic\.auth|oauthbearer\.config)[^\s:=]*[\"']?\s*[:=](?!\s*[\"']?\$\{[^}]*\}[\"']?\s*$)"
+    r"(?i)(?:password|passphrase|secret|credential|key\.pem|token|basic\.auth|oauthbearer\.config)[^\s:=]{0,64}\s{0,64}[:=]"
+    r"(?!\s*[\"']?\$\{[^}]*\}[\"']?\s*(?:$|[,}#]))"
     r"|://[^/\s]*@"
 )
+"""Up to where a line looks as if a secret came next, whatever YAML makes of it: a forgotten blank makes key and secret one key."""
+_VEILED = re.compile(r"\s*\*+\s*(?:$|[,}])")
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Source:
         return Diagnostic(
             code=code,
             severity=severity,
-            message=message,
+            message=_veiled(message),
             place=self.place(span),
             end_line=span.end_line,
             end_column=span.end_column,
@@ -74,7 +77,7 @@ class Source:
             # Where YAML ends, so does the knowledge of what is a secret: from the first line that looks like one, show nothing.
             first = next((number for number, line in enumerate(lines) if _SECRET_LINE.search(line)), len(lines))
             lines[first:] = ["(not shown: the file may hold a secret)"] * (len(lines) - first)
-        return lines
+        return [_veiled(line) for line in lines]
 
 
 def _secrets(document: Document) -> Iterable[Span]:
@@ -86,6 +89,14 @@ def _secrets(document: Document) -> Iterable[Span]:
             yield node.span
         else:
             waiting.extend((name, below) for name, (_, below) in node.entries.items())
+
+
+def _veiled(line: str) -> str:
+    """The line, as long as it was; nothing is shown of what follows where a secret might begin."""
+    for found in _SECRET_LINE.finditer(line):
+        if not _VEILED.match(line, found.end()):
+            return line[: found.end()] + re.sub(r"\S", "*", line[found.end() :])
+    return line
 
 
 def _blank(lines: list[str], span: Span) -> None:

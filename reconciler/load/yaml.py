@@ -24,6 +24,7 @@ from ruamel.yaml.events import (
 
 from reconciler.load.scalars import is_null, value_of
 from reconciler.load.tree import BROKEN, Document, Flaw, Node, Path, Reading, Span, span_of
+from reconciler.model.quoting import unseen
 
 DEEPEST = 16
 """Levels of nesting that are read; no manifest needs more than six."""
@@ -31,10 +32,7 @@ DEEPEST = 16
 MOST_SHOWN = 200
 """Errors told of one file; more than that is another kind of file, or somebody's attempt to drown a review."""
 
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff"
-    "\U000e0000-\U000e0fff]"
-)
+_NOT_PLAIN = re.compile(r"[^\t\n\r -~]")
 _STAND_IN = "\ufffd"
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _DIRECTIVE = re.compile("^%", re.MULTILINE)
@@ -61,9 +59,10 @@ def lines_of(text: str) -> list[str]:
 def read(text: str) -> Reading:
     """Reads a file. Never raises: whatever is wrong is a flaw with a span."""
     reading = Reading()
-    if _INVISIBLE.search(text):
+    if any(unseen(found[0]) for found in _NOT_PLAIN.finditer(text)):
         reading.flaws.extend(islice(_invisible(text), MOST_SHOWN))
-        text = _INVISIBLE.sub(_STAND_IN, text)  # positions stay, and the rest is read as well
+        # positions stay, and the rest is read as well
+        text = _NOT_PLAIN.sub(lambda found: _STAND_IN if unseen(found[0]) else found[0], text)
     builder = _Builder(text, wary=bool(reading.flaws))
     try:
         builder.run()
@@ -286,7 +285,9 @@ def _syntax(broken: MarkedYAMLError, text: str) -> Flaw:
 
 def _invisible(text: str) -> Iterator[Flaw]:
     for number, line in enumerate(lines_of(text), 1):
-        for found in _INVISIBLE.finditer(line):
+        for found in _NOT_PLAIN.finditer(line):
+            if not unseen(found[0]):
+                continue
             point, column = ord(found[0]), found.start() + 1
             written = f"\\u{point:04X}" if point <= 0xFFFF else f"\\U{point:08X}"
             message = f"an invisible character, U+{point:04X}"

@@ -19,9 +19,21 @@ _AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
 _PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
 _COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me", "Mc"})
+_MARKS = frozenset({"Mn", "Me", "Mc"})
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
+_HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | _MARKS | {"Cn"}
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+_UNSEEN_MARKS = (
+    (0x034F, 0x034F),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0xFDD0, 0xFDEF),
+    (0xFE00, 0xFE0F),
+    (0xFFF0, 0xFFF8),
+    (0xE0000, 0xE0FFF),
+)
+"""Joiners, variation selectors and code points that are no characters: Default_Ignorable_Code_Point and Noncharacter_Code_Point of Unicode."""
 _JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
 
 
@@ -40,6 +52,17 @@ def _character(char: str) -> str:
         or unicodedata.normalize("NFC", char) != char
     )
     return spelled(char) if hidden else char
+
+
+def unseen(char: str) -> bool:
+    """Whether nobody sees this character, or sees it as another blank than the space. Marks on letters are seen."""
+    code = ord(char)
+    return (
+        (unicodedata.category(char) in _UNSEEN_CATEGORIES and char != " ")
+        or char in _BLANK
+        or code & 0xFFFE == 0xFFFE
+        or any(low <= code <= high for low, high in _UNSEEN_MARKS)
+    )
 
 
 def spelled(char: str) -> str:

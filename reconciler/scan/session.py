@@ -1,7 +1,7 @@
 """A Spark session: started while other things load, silent, stopped without leaving a JVM behind.
 
 Decided here: how a local driver is tuned and what a failed start says. The process is in `jvm`, how our code reaches the
-executors in `ship`, what runs in the session in `chunks` and `reduce`.
+executors in `ship`, what runs in the session in `task` and `reduce`.
 """
 
 import atexit

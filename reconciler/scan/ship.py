@@ -1,6 +1,6 @@
 """How our code reaches the executors: as a zip on the path of every Python worker, built from the files that are running here.
 
-An executor needs confluent-kafka and pyarrow (docs/scaling.md), not this package.
+An executor needs confluent-kafka and pyarrow (docs/scan.md), not this package.
 """
 
 import hashlib

@@ -103,3 +103,16 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 1_234_567)
     assert provenance.whoami().startswith("uid-1234567@")
+
+
+def test_a_link_is_as_dirty_as_what_it_leads_to(checkout: Path) -> None:
+    """Git knows a link by where it leads: what lies there has to be in the commit, too."""
+    elsewhere = checkout / "shared"
+    elsewhere.mkdir()
+    (elsewhere / "leaders.yaml").write_text(OTHER)
+    (checkout / "manifests" / "leaders.yaml").symlink_to("../shared/leaders.yaml")
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    assert told(checkout / "manifests")[1] is False
+    (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
+    assert told(checkout / "manifests")[1] is True

@@ -45,8 +45,8 @@ def _list(items: Schema, description: str = "") -> Schema:
     return made | ({"description": description} if description else {})
 
 
-def _one_of(kind: type[StrEnum], description: str = "") -> Schema:
-    return _text(description, enum=[member.value for member in kind])
+def _one_of(kind: type[StrEnum]) -> Schema:
+    return _text(enum=[member.value for member in kind])
 
 
 def _flag(description: str) -> Schema:

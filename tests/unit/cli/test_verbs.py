@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from reconciler.cli import verbs
+from reconciler.cli.app import EXIT_USAGE, run
 
 
 @pytest.mark.parametrize("verb", verbs.TOLD)
@@ -29,3 +30,14 @@ def test_what_needs_no_cluster_imports_no_client_and_no_arrow(words: str) -> Non
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
+def test_no_verb_shows_them_all_as_they_are(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The first thing that somebody types: a page, not an error with escapes, and no line of it cut short."""
+    assert run(words) == EXIT_USAGE
+    said = capsys.readouterr().err
+    assert said.startswith("Usage: reconciler")
+    assert "error:" not in said
+    assert "\\" not in said
+    assert "..." not in said.split("Commands:")[1]

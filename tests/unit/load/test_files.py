@@ -192,3 +192,13 @@ def test_same_set_whatever_the_order(tmp_path: Path) -> None:
     forwards = load([tmp_path / name for name in names], now_ms=NOW_MS)
     backwards = load([tmp_path / name for name in reversed(names)], now_ms=NOW_MS)
     assert forwards.for_cluster() == backwards.for_cluster()
+
+
+def test_a_manifest_is_one_in_any_case_of_its_ending(tmp_path: Path) -> None:
+    """A protection in second.YAML was passed over without a word."""
+    for name in ("first.yaml", "second.YAML", "third.Yml"):
+        (tmp_path / name).write_text(
+            cluster(name=name.partition(".")[0], cluster_id=f"id-of-{name:>18}".replace(" ", "-"))
+        )
+    made = load([tmp_path], now_ms=NOW_MS)
+    assert [each.metadata.name for each in made.clusters] == ["first", "second", "third"]

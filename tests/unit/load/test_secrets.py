@@ -175,6 +175,31 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     assert "not shown" not in render(found, Rendering.TEXT)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"client: {{sasl.mechanism: PLAIN, sasl.password:{PLANTED}}}",
+        f'client: "sasl.password={PLANTED}"',
+        f"client: ['sasl.password = {PLANTED} and {PLANTED}']",
+        f"client: {{Sasl.Password: {PLANTED}}}",
+        f"client:\n  SASL.PASSWORD : {PLANTED} # {PLANTED}",
+        f"sasl.password={PLANTED}: x",
+    ],
+)
+@pytest.mark.parametrize("chosen", Rendering)
+def test_a_secret_in_the_wrong_place_is_shown_by_nothing(spec: str, chosen: Rendering) -> None:
+    """A forgotten blank makes property and secret one key; text instead of a map; letters that the library does not know."""
+    _, found = outcome({"c.yaml": cluster(spec)})
+    assert any(each.severity == "error" for each in found)
+    assert PLANTED not in render(found, chosen)
+
+
+def test_many_words_like_secrets_do_not_stall() -> None:
+    """A line of 100 kB once took half a minute, and four times as long for twice as much."""
+    _, found = outcome({"c.yaml": cluster("a: [\n# " + "password" * 12_500)})
+    assert [each.code for each in found] == ["M101"]
+
+
 def test_the_examples_of_the_docs_show_no_secret() -> None:
     """The broken example of M211 is blanked in the docs' output."""
     _, found = outcome(BROKEN["M211"])

@@ -192,6 +192,23 @@ def test_a_key_broken_before_any_event() -> None:
     assert flaw.span.line == 1
 
 
+@pytest.mark.parametrize(
+    "char",
+    [chr(code) for code in (0xA0, 0x34F, 0x115F, 0x1160, 0x17B4, 0x180B, 0x2003, 0x202F, 0x2800, 0x3000, 0x3164)]
+    + [chr(code) for code in (0xE000, 0xFDD0, 0xFE00, 0xFE0F, 0xFFA0, 0x1FFFE, 0xE0100, 0xF0000)],
+    ids=lambda char: f"U+{ord(char):04X}",
+)
+def test_what_nobody_sees_is_refused(char: str) -> None:
+    """A selector on one of the pages that list them once protected a group whose name only looked like it."""
+    assert "M108" in flaw_codes(f"protect: [billing{char}]\n")
+
+
+def test_letters_with_marks_are_seen() -> None:
+    """People write their names and their reasons as they are spelled, composed or not; emoji without a selector too."""
+    text = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
+    assert root(f"a: {text}\n").entries["a"][1].value == text
+
+
 def test_invisible_characters_hide_nothing_else() -> None:
     """Each invisible character is told with its code point, and the rest of the file is read as well."""
     reading = read("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
