@@ -50,7 +50,7 @@ check: setup  ## lint, format, types, import contracts, schemas fresh
 test: java setup  ## everything, real brokers included
 	$(PYTEST)
 
-test-unit: setup  ## no network, no Spark; seconds
+test-unit: setup  ## no network, no Spark; a minute or two
 	$(PYTEST) tests/unit tests/properties tests/golden
 
 test-spark: java setup  ## real Spark
@@ -72,7 +72,7 @@ bench: java setup  ## every bench at full size, into bench/RESULTS.md: about an 
 	$(BIN)/python -m bench.apply
 	$(BIN)/python -m bench.hundred_scans
 
-bench-quick: java setup  ## the benches at a tenth of their size; a few minutes, prints only
+bench-quick: java setup  ## the benches at a tenth of their size; ten minutes, prints only
 	$(BIN)/python bench/manifests.py
 	$(BIN)/python -m bench.plan_file 100000
 	$(BIN)/python -m bench.scan --quick --dry

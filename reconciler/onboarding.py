@@ -53,7 +53,7 @@ def first_files(
     `client`: librdkafka properties as a manifest has them, references for secrets; `workflows`: from `workflow_files`, or nothing.
     Raises UsageError for what no manifest may hold, and ClusterUnreachable.
     """
-    made = _connection(bootstrap_servers, name, client, run)
+    made = _connection(bootstrap_servers, name, client, run, journal_topic)
     run.progress(f"asking {', '.join(bootstrap_servers)} for the cluster id")
     cluster_id = connect.cluster_id(made)
     found = dict(
@@ -102,7 +102,13 @@ def checkup(manifests: ClusterManifests, run: Run, *, elections_only: bool = Fal
     )
 
 
-def _connection(bootstrap_servers: Sequence[str], name: str, client: Mapping[str, str], run: Run) -> Connection:
+def _connection(
+    bootstrap_servers: Sequence[str],
+    name: str,
+    client: Mapping[str, str],
+    run: Run,
+    journal_topic: str | None = None,
+) -> Connection:
     """The connection that a Cluster manifest of this content would give, checked as one."""
     try:
         cluster = Cluster.model_validate(
@@ -110,11 +116,17 @@ def _connection(bootstrap_servers: Sequence[str], name: str, client: Mapping[str
                 "apiVersion": "reconciler/v1",
                 "kind": "Cluster",
                 "metadata": {"name": name},
-                "spec": {"clusterId": "unknown", "bootstrapServers": list(bootstrap_servers), "client": dict(client)},
+                "spec": {
+                    "clusterId": "unknown",
+                    "bootstrapServers": list(bootstrap_servers),
+                    "client": dict(client),
+                    "journal": {} if journal_topic is None else {"topic": journal_topic},
+                },
             }
         )
     except ValidationError as refused:
-        raise UsageError("; ".join(error["msg"] for error in refused.errors(include_input=False))) from None
+        told = (f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in refused.errors(include_input=False))
+        raise UsageError("no manifest may hold this: " + "; ".join(told)) from None
     resolved = secrets.resolve(cluster)
     return Connection(bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s)
 

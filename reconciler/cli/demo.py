@@ -12,13 +12,13 @@ from types import FrameType
 
 from reconciler.cli import console
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.errors import ReconcilerError, SandboxError
+from reconciler.errors import ReconcilerError
 from reconciler.sandbox import disorder
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.tools import run_tool
 
-MANIFESTS = Path(__file__).parents[2] / "manifests" / "demo"
+MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -33,8 +33,6 @@ def demo(settings: Settings) -> int:
     """
     console.start_logging(settings)
     find_java()
-    if not MANIFESTS.is_dir():
-        raise SandboxError(f"the demo's manifests are not at {MANIFESTS}: run it from a checkout of the project")
     signal.signal(signal.SIGTERM, _interrupt)
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="reconciler-demo-"))

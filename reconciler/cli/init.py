@@ -55,6 +55,10 @@ def init(
     In a repository that has some already, for one more cluster, files that are there with the same content stay.
     """
     servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
+    if not servers:
+        raise UsageError(
+            f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, comma-separated"
+        )
     properties = _properties(client or [])
     files = onboarding.workflow_files(action) if workflows else {}
     with common.running(settings) as run:

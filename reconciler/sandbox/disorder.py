@@ -1,4 +1,4 @@
-"""The disorder of the demo: what piles up on a cluster that nobody keeps house on, made in seconds. See manifests/demo.
+"""The disorder of the demo: what piles up on a cluster that nobody keeps house on, made in seconds. See the folder demo beside this file.
 
 Part of it is alive (members, a standalone worker, a stream that goes on), so the result is a handle that keeps it going.
 Not here: what should become of it; that is what the manifests say.
@@ -26,7 +26,7 @@ from reconciler.sandbox.jars import Progress, silent
 from reconciler.sandbox.tools import move_preference
 
 IDLE_S = 5
-"""`idleFor` of manifests/demo: commit timestamps are the broker's, so a dead group must really have been silent."""
+"""`idleFor` of its manifests: commit timestamps are the broker's, so a dead group must really have been silent."""
 
 DAY_MS = 24 * 3600 * 1000
 CLICKS_OLD, CLICKS_FRESH = 300, 200

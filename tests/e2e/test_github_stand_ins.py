@@ -23,10 +23,12 @@ def test_jq_programs_print_what_jq_printed() -> None:
     escaped = '<!-- m -->\\nline\\ttab \\\\ back\\r\\n"quote" é \u202e |'
     assert gh.tsv(".[] | [.id, .user.login, .body] | @tsv", ROWS) == f"7\tgithub-actions[bot]\t{escaped}\n8\t\t\n"
     assert gh.tsv(".[] | [.number, .user.login, .body] | @tsv", ROWS).startswith("3\tgithub-actions[bot]\t<!--")
-    pulls = [{"merge_commit_sha": None, "head": {"repo": None, "sha": "abc"}}]
-    assert gh.tsv(".[] | [.merge_commit_sha, .head.repo.full_name, .head.sha] | @tsv", pulls) == "\t\tabc\n"
-    runs = {"workflow_runs": [{"id": 12, "status": "completed"}]}
-    assert gh.tsv(".workflow_runs[] | [.id, .status] | @tsv", runs) == "12\tcompleted\n"
+    pulls = [{"merge_commit_sha": None, "number": 7, "base": {"ref": "main"}, "head": {"repo": None, "sha": "abc"}}]
+    merged = ".[] | [.merge_commit_sha, .head.repo.full_name, .base.ref, .head.sha, .number] | @tsv"
+    assert gh.tsv(merged, pulls) == "\t\tmain\tabc\t7\n"
+    runs = {"workflow_runs": [{"id": 12, "status": "completed", "head_repository": None, "display_title": "a\tb"}]}
+    planned = ".workflow_runs[] | [.id, .status, .head_repository.full_name, .display_title] | @tsv"
+    assert gh.tsv(planned, runs) == "12\tcompleted\t\ta\\tb\n"
     with pytest.raises(gh.Refused):
         gh.tsv(".[] | .id", ROWS)
 

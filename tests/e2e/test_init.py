@@ -13,7 +13,9 @@ ACTION = f"acme/reconciler@{'0123456789' * 4}"
 
 
 def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_path: Path) -> None:
-    """The first set names the cluster that answered; `validate` accepts it without a warning; a second `init` changes nothing."""
+    """The first set names the cluster that answered; `validate` accepts it without a warning. A second `init` changes nothing and adds what
+    another cluster needs; what somebody has written is never overwritten.
+    """
     words = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "local", "--action", ACTION)
     made = reconciler(tmp_path, *words)
     assert made.returncode == 0, made.stderr
@@ -26,9 +28,35 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
     assert "warning" not in valid.stdout
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     again = reconciler(tmp_path, *words)
-    assert again.returncode != 0
-    assert "overwrite" in again.stderr
+    assert again.returncode == 0, again.stderr
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    other = reconciler(tmp_path, *words, "--name", "other")
+    assert other.returncode == 0, other.stderr
+    added = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path.relative_to(tmp_path).parts[:2] for path in added.keys() - before.keys()} == {("manifests", "other")}
+    (tmp_path / "manifests" / "local" / "cluster.yaml").write_text("# mine\n")
+    refused = reconciler(tmp_path, *words)
+    assert refused.returncode == 64
+    assert "cluster.yaml exists with another content and init overwrites nothing" in refused.stderr
+    assert (tmp_path / "manifests" / "local" / "cluster.yaml").read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--bootstrap-server", " , "), "host:port"),
+        (("--journal-topic", "a b"), "a b"),
+        (("--name", "Not_a_name"), "Not_a_name"),
+    ],
+)
+def test_init_writes_nothing_that_validate_would_refuse(
+    words: tuple[str, ...], said: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Found before the cluster is asked, a file written or a topic made."""
+    refused = reconciler(tmp_path, "init", "--bootstrap-server", cluster.bootstrap_servers, "--no-workflows", *words)
+    assert refused.returncode == 64, refused.stderr
+    assert said in refused.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_init_writes_nothing_while_it_is_open_what_the_workflows_install(cluster: Cluster, tmp_path: Path) -> None:

@@ -74,9 +74,9 @@ def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProces
 
 
 def test_the_wheel_holds_what_the_program_reads_beside_its_code(built: Path) -> None:
-    """Workflows, lists of jars and the type marker are in the wheel; tests and manifests are not."""
+    """Workflows, the demo's manifests, lists of jars and the type marker are in the wheel; tests and examples are not."""
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    for wanted in ("gitops/github/workflows/plan.yml", "py.typed"):
+    for wanted in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
         assert f"reconciler/{wanted}" in names
     assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]

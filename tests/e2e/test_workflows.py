@@ -68,16 +68,22 @@ class Repository:
         self.git("commit", "-q", "--allow-empty", "-m", message)
         return self.git("rev-parse", "HEAD")
 
-    def pull_request(self, head: str, *, repository: str = REPOSITORY) -> WorkflowRun:
+    def pull_request(self, head: str, *, repository: str = REPOSITORY, number: int = PULL) -> WorkflowRun:
         """What happens when a commit is pushed to the pull request."""
-        event = {"pull_request": {"number": PULL, "head": {"sha": head, "repo": {"full_name": repository}}}}
-        pulls = [{"number": PULL, "merge_commit_sha": None, "head": event["pull_request"]["head"]}]
+        event: dict[str, Any] = {
+            "pull_request": {
+                "number": number,
+                "base": {"ref": "main"},
+                "head": {"sha": head, "repo": {"full_name": repository}},
+            }
+        }
+        pulls = [{"merge_commit_sha": None, **event["pull_request"]}]
         (self.state / "pulls.json").write_text(json.dumps(pulls))
         return self.hub.run("plan.yml", "pull_request", event, sha=head)
 
     def merge(self, head: str, *, associated: bool = True) -> WorkflowRun:
         """Squash the pull request onto main and run what that triggers."""
-        self.git("checkout", "-q", self.base)
+        self.git("checkout", "-q", "-B", "main", self.base)
         self.git("checkout", "-q", head, "--", ".")
         merged = self.commit("merged")
         if associated:
@@ -353,6 +359,54 @@ def test_only_the_plan_that_was_approved_is_applied(repository: Repository, clus
     assert merged.results()["Apply to eu"] == "failure"
     assert "(exit 4)" in merged.jobs["Apply to eu"].log
     assert {approved, exchanged} <= _groups(cluster)
+
+
+def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: Cluster, topic: str) -> None:
+    """While an approval is pending a protection is merged: nothing is applied; the same run again plans with it, within the same review."""
+    spared, removed = f"spared-{topic}", f"removed-{topic}"
+    for group in (spared, removed):
+        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    head = repository.commit("change", groups=_removal(spared, removed))
+    assert repository.pull_request(head).results()["Comment"] == "success"
+
+    def protect(environment: str) -> bool:
+        if environment == "eu":
+            kept = _cluster_manifest("eu") + f"  protect: {{groups: [{spared}]}}\n"
+            repository.commit("protect", cluster=kept)
+        return True
+
+    repository.hub.approve = protect
+    merged = repository.merge(head)
+    assert merged.results()["Apply to eu"] == "failure"
+    assert "::error title=Planned before::" in merged.jobs["Apply to eu"].log
+    assert {spared, removed} <= _groups(cluster)
+    repository.hub.approve = lambda _environment: True
+    sha = repository.stored("pulls")[0]["merge_commit_sha"]
+    again = repository.hub.run("apply.yml", "push", {}, sha=sha)
+    assert again.results()["Apply to eu"] == "success", again.log
+    assert (spared in _groups(cluster), removed in _groups(cluster)) == (True, False)
+
+
+def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
+    repository: Repository, cluster: Cluster, topic: str
+) -> None:
+    """One commit may be the head of two: the newer run is of the other one, whose branch and so whose workflow nobody reviewed here."""
+    group = f"bounded-{topic}"
+    head = repository.commit("change", groups=_removal(group))
+    assert repository.pull_request(head).results()["Comment"] == "success"
+    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    assert repository.pull_request(head, number=PULL + 1).results()["Comment"] == "success"
+    pulls = repository.stored("pulls")
+    (repository.state / "pulls.json").write_text(json.dumps([{**pulls[0], "number": PULL}]))
+    merged = repository.merge(head)
+    assert merged.results() == {
+        "Find what was reviewed": "success",
+        "Plan eu": "success",
+        "What there is to approve": "success",
+        "apply": "skipped",
+    }, merged.log
+    assert "B108" in merged.jobs["Plan eu"].summary
+    assert group in _groups(cluster)
 
 
 def test_converge_runs_only_where_something_is_continuous(repository: Repository, cluster: Cluster, topic: str) -> None:

@@ -17,11 +17,14 @@ BOT = "github-actions[bot]"
 TSV = {
     ".[] | [.id, .user.login, .body] | @tsv": (None, ("id", "user.login", "body")),
     ".[] | [.number, .user.login, .body] | @tsv": (None, ("number", "user.login", "body")),
-    ".[] | [.merge_commit_sha, .head.repo.full_name, .head.sha] | @tsv": (
+    ".[] | [.merge_commit_sha, .head.repo.full_name, .base.ref, .head.sha, .number] | @tsv": (
         None,
-        ("merge_commit_sha", "head.repo.full_name", "head.sha"),
+        ("merge_commit_sha", "head.repo.full_name", "base.ref", "head.sha", "number"),
     ),
-    ".workflow_runs[] | [.id, .status] | @tsv": ("workflow_runs", ("id", "status")),
+    ".workflow_runs[] | [.id, .status, .head_repository.full_name, .display_title] | @tsv": (
+        "workflow_runs",
+        ("id", "status", "head_repository.full_name", "display_title"),
+    ),
 }
 """jq programs: where the rows are, and their columns."""
 

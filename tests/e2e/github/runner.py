@@ -79,6 +79,7 @@ class GitHub:
             "run_attempt": 1,
             "server_url": "https://github.com",
             "ref": "refs/heads/main",
+            "ref_name": "main",
         }
         assert file["permissions"] == {}
         needs: dict[str, dict[str, Any]] = {}
@@ -88,7 +89,10 @@ class GitHub:
             worst = next((r for r in ("failure", "skipped") if r in results), "success")
             needs[job_id] = {"result": worst, "outputs": outputs}
         if workflow == "plan.yml":
-            self._remember_run(run.id, event)
+            title = expressions.value(
+                file["run-name"], {"github": github}, expressions.functions(failed=False, workspace=Path())
+            )
+            self._remember_run(run.id, event, title)
         return run
 
     def git(self, *words: str) -> str:
@@ -114,11 +118,20 @@ class GitHub:
             outputs |= done.outputs
         return results, outputs
 
-    def _remember_run(self, number: int, event: dict[str, Any]) -> None:
+    def _remember_run(self, number: int, event: dict[str, Any], title: str) -> None:
         path = self.state / "runs.json"
         runs = json.loads(path.read_text()) if path.exists() else []
-        head = event["pull_request"]["head"]["sha"]
-        runs.append({"id": number, "status": "completed", "event": "pull_request", "head_sha": head})
+        head = event["pull_request"]["head"]
+        runs.append(
+            {
+                "id": number,
+                "status": "completed",
+                "event": "pull_request",
+                "head_sha": head["sha"],
+                "head_repository": head["repo"],
+                "display_title": title,
+            }
+        )
         path.write_text(json.dumps(runs))
 
 
@@ -181,6 +194,7 @@ class _Job:
             "GITHUB_ACTOR": "octocat",
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_SHA": self._contexts["github"]["sha"],
+            "GITHUB_REF_NAME": self._contexts["github"]["ref_name"],
             "GITHUB_RUN_ID": str(self._run.id),
             "GITHUB_WORKSPACE": str(self._workspace),
             "GITHUB_OUTPUT": str(files["out"]),
@@ -219,8 +233,8 @@ class _Job:
         try:
             match name:
                 case "actions/checkout":
-                    assert given == {"persist-credentials": "False"}, given
-                    self._checkout()
+                    assert given.pop("persist-credentials") == "False"
+                    self._checkout(**given)
                 case "acme/reconciler/.github/actions/reconciler":
                     # What it does is run by tests/e2e/test_packaging.py; here `reconciler` is this tree's.
                     assert step["uses"].partition("@")[2] == HOME.commit
@@ -238,9 +252,11 @@ class _Job:
             self.done.log += f"$ {name}\n{refused}\n"
             self._failed = True
 
-    def _checkout(self) -> None:
+    def _checkout(self, *, ref: str | None = None) -> None:
+        """`ref`: a branch as it is now, not as it was when the run began."""
         assert self._spec["permissions"].get("contents") == "read"
-        for words in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", self._contexts["github"]["sha"])):
+        commit = self._contexts["github"]["sha"] if ref is None else self._hub.git("rev-parse", ref).strip()
+        for words in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", commit)):
             subprocess.run(["git", *words], cwd=self._workspace, check=True, capture_output=True, timeout=60)
 
     @property

@@ -5,19 +5,21 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import typer.main
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler import gitops
 from reconciler.cli import doctor as doctor_command
+from reconciler.cli import verbs
 from reconciler.cli.app import app
 from reconciler.cli.console import styled
 from reconciler.kafka.doctor import BrokerVersion, Clock, Examination
 from reconciler.kafka.rights import Purpose, Right, Selection, Wanted
+from reconciler.kinds.fields import format_instant
 from reconciler.load.files import load
 from reconciler.load.first import first_set
 from reconciler.load.reference import filled
@@ -34,7 +36,7 @@ from reconciler.plan import drift, render
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = ("getting-started.md", "github.md", "rights.md", "troubleshooting.md")
+PAGES = ("cli.md", "getting-started.md", "github.md", "rights.md", "troubleshooting.md")
 NOW_MS = 1_795_250_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
@@ -63,8 +65,8 @@ def a_plan() -> Plan:
     )
     removal = DeleteGroup(
         address=Address("GroupRemoval", "dead-etl", "old-etl"),
-        declared_at=Place("manifests/prod-eu/groups.yaml", 1, 1),
-        reason="EMPTY, no activity for 9 d 14 h",
+        declared_at=Place("manifests/prod-eu/clicks.yaml", 8, 1),
+        reason=f"EMPTY, no activity since {format_instant(NOW_MS - 9 * DAY_MS)}",
         mode=Mode.MERGE,
         group="old-etl",
         idle_for_ms=3 * DAY_MS,
@@ -150,8 +152,8 @@ def a_checkup() -> Checkup:
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
         versions=(BrokerVersion(broker="broker-1:9093", kafka_4=True, operations=spoken),),
         clock=Clock(age_ms=3_000),
-        topics=("clicks", "payments"),
-        groups=("billing", "old-etl"),
+        topics=("clicks", "payments", *(f"topic-{number}" for number in range(39))),
+        groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
         beyond=(),
         unseen=(),
@@ -174,6 +176,53 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
     return done.stdout
 
 
+def commands(verb: verbs.Verb) -> Iterator[tuple[str, TyperCommand]]:
+    """(what is typed, the command): one, or those of a group."""
+    found = verbs.command(verb)
+    if isinstance(found, TyperGroup):
+        for name, command in found.commands.items():
+            yield f"{verb} {name}", command
+    else:
+        yield verb.replace("-", " "), found
+
+
+def common_options() -> list[TyperOption]:
+    """What every command takes, as `drift` has it."""
+    ((_, command),) = commands("drift")
+    own = {"paths", "previous", "metrics"}
+    return [each for each in command.params if isinstance(each, TyperOption) and each.name not in own]
+
+
+def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
+    """A Markdown table of them."""
+    yield f"| {head} | default | variable | |"
+    yield "|---|---|---|---|"
+    for each in options:
+        names = ", ".join(f"`{name}`" for name in (*each.opts, *each.secondary_opts))
+        default = "" if each.default in (None, False) or each.required else f"`{each.default}`"
+        variable = f"`{each.envvar}`" if each.envvar else ""
+        yield f"| {names} | {default} | {variable} | {(each.help or '').replace('|', ' or ')} |"
+
+
+def verb_pages() -> Iterator[str]:
+    """A part for each verb: its sentence, its words, and the options that are its own."""
+    common = {each.name for each in common_options()}
+    for verb in verbs.TOLD:
+        for typed_as, command in commands(verb):
+            yield f"### `reconciler {typed_as}`\n"
+            yield f"{' '.join((command.help or '').split())}\n"
+            words = [each for each in command.params if isinstance(each, TyperArgument)]
+            for word in words:
+                name = word.metavar or (word.name or "").upper()
+                yield f"- `{name}`: {word.help or ''}"
+            if words:
+                yield ""
+            own = [each for each in command.params if isinstance(each, TyperOption) and each.name not in common]
+            if own:
+                yield from option_rows(own, "option")
+                yield ""
+
+
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
     written = first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
@@ -189,6 +238,8 @@ def sections(folder: Path) -> dict[str, str]:
         "plan": fenced(styled(render.text(plan, saved_to="plan.json"), colour=False)),
         "apply": fenced(styled(render.results_text(plan, outcomes(plan)), colour=False)),
         "reasons": "\n".join(reasons),
+        "verbs": "\n".join(verb_pages()),
+        "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
 
 
@@ -212,8 +263,9 @@ def typed() -> Iterator[tuple[str, str]]:
                 command = line.strip().removeprefix("$ ")
                 if command.startswith("reconciler "):
                     yield page.name, command
-        for command in re.findall(r"^    \.venv/bin/(reconciler .*)$", text, re.MULTILINE):
-            yield page.name, command
+        if page.parent == ROOT:  # there commands stand in blocks without a language
+            for command in re.findall(r"^    (reconciler .*)$", text, re.MULTILINE):
+                yield page.name, command
 
 
 def parsed(words: list[str]) -> None:
