@@ -21,6 +21,9 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Source
 from reconciler.model.snapshot import Unread
 
+_MOST_LINKS = 40
+"""What Linux follows on one path."""
+
 
 def journal(cluster: Cluster, made: Connection | None, *, commit: str | None = None) -> FileJournal | TopicJournal:
     """The journal that the Cluster manifest names: a topic, or a file under the folder where the command runs."""
@@ -61,15 +64,32 @@ def source(manifests: ClusterManifests) -> Source:
         return done.stdout.strip() if done.returncode == 0 else None
 
     commit = git("rev-parse", "HEAD") if paths else None
-    if commit is None:
+    top = git("rev-parse", "--show-toplevel") if commit is not None else None
+    if commit is None or top is None:
         return Source(manifests=manifests.files)
     # A manifest that was removed is in none of the files, so their folders are looked at; what else lies there does not matter.
     beside = [f":(glob,icase){folder}/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
-    # Of a symbolic link git knows where it leads, and what lies there by its own name only.
-    really = list(dict.fromkeys([*paths, *(path.resolve() for path in paths)]))
+    walked = [_walked(path) for path in paths]
+    outside = not all(way[-1].is_relative_to(top) for way in walked)
+    really = list(dict.fromkeys(each for way in walked for each in way if each.is_relative_to(top)))
     changed = git("status", "--porcelain", "--", *really, *beside)
     known = git("ls-files", "--error-unmatch", "--", *really)
-    return Source(commit=commit, dirty=changed != "" or known is None, manifests=manifests.files)
+    return Source(commit=commit, dirty=outside or changed != "" or known is None, manifests=manifests.files)
+
+
+def _walked(path: Path) -> list[Path]:
+    """The symbolic links on the way to a file, and the file, each by the name that git knows it by: of a link it knows where it leads only."""
+    way: list[Path] = []
+    here, left = Path(path.anchor), list(path.parts[1:])
+    while left and len(way) < _MOST_LINKS:
+        part = left.pop(0)
+        here = here.parent if part == ".." else here / part
+        if here.is_symlink():
+            way.append(here)
+            target = here.readlink()
+            left = [*target.parts[target.is_absolute() :], *left]
+            here = Path(target.anchor) if target.is_absolute() else here.parent
+    return [*way, here]
 
 
 def whoami() -> str:

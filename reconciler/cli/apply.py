@@ -22,7 +22,10 @@ from reconciler.plan import document, render
 Words = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[PLAN] [PATHS]", help="A saved plan (*.json), then manifest files and folders.", show_default=False
+        parser=common.path,
+        metavar="[PLAN] [PATHS]",
+        help="A saved plan (*.json), then manifest files and folders.",
+        show_default=False,
     ),
 ]
 

@@ -18,7 +18,8 @@ from reconciler.pipeline import Run
 from reconciler.scan.session import Engine
 
 
-def _path(word: str) -> Path:
+def path(word: str) -> Path:
+    """A path as somebody typed it. Raises BadParameter for an empty one."""
     if not word:  # an unset variable in somebody's script; as a Path it would be the whole current folder
         raise typer.BadParameter("an empty path: say . for the current folder, or leave it out for manifests/")
     return Path(word)
@@ -27,7 +28,7 @@ def _path(word: str) -> Path:
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(
-        parser=_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
+        parser=path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
     ),
 ]
 Stop = Callable[[], bool]

@@ -56,10 +56,11 @@ def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str
     What is rendered in parts is written in parts: it may be larger than anybody wants to hold. Raises OutputUnwritten, and BrokenPipeError.
     """
     for chosen, path in settings.formats():
+        made = render(chosen, False)  # before the file is emptied: it may be a format that is none here
         with _written(f"--output-file {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8") as stream:
-                stream.writelines(_parts(render(chosen, False)))
+                stream.writelines(_parts(made))
     for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
         with _written("standard output"):
             write(part)

@@ -27,6 +27,7 @@ def explain(
     words: Annotated[
         list[Path] | None,
         typer.Argument(
+            parser=common.path,
             metavar="[PLAN] [PATHS]",
             show_default=False,
             help="A saved plan (.json); or manifests, of which a plan is made anew. Default: manifests/.",

@@ -36,9 +36,8 @@ class Interrupts:
         self._asked += 1
         if self._asked > 1:
             os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
-        # Not through print: a signal that comes while the main thread prints would find its buffer taken.
-        with suppress(OSError):
-            os.write(2, b"stopping: nothing new is sent, waiting for what is in flight (again to leave at once)\n")
+        # In a thread that nobody waits for: with a reader that stalls the next signal would not be heard.
+        threading.Thread(target=_say_stopping, name="stopping", daemon=True).start()
 
 
 @contextmanager
@@ -64,6 +63,12 @@ def graceful() -> Iterator[Interrupts]:
         os.close(told)
         listener.join()
         os.close(listening)
+
+
+def _say_stopping() -> None:
+    # Not through print: a signal that comes while the main thread prints would find its buffer taken.
+    with suppress(OSError):
+        os.write(2, b"stopping: nothing new is sent, waiting for what is in flight (again to leave at once)\n")
 
 
 def _listen(to: int, interrupts: Interrupts) -> None:

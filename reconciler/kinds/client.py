@@ -107,7 +107,7 @@ def _problems(name: str, value: str | int | bool) -> Iterator[Problem]:
         yield Problem(code="M212", message=f"`{name}` is not a property of the client library", at=at, on_key=True)
     elif secret_bearing(name):
         if not (isinstance(value, str) and whole_reference(value)):
-            hint = "say ${env:NAME} or ${file:PATH} instead, and change the secret: Git does not forget"
+            hint = "say ${env:NAME} or ${file:PATH} instead, and change it: Git does not forget"
             yield Problem(code="M211", message=f"a literal secret in `{name}`", at=at, hint=hint)
     elif isinstance(value, str):
         if holds_credentials(value):

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from reconciler.load.codes import CODES
+from reconciler.load.veil import veiled
 from reconciler.model.names import Place
 from reconciler.model.quoting import harmless_json, spelled, unseen
 
@@ -77,6 +78,13 @@ class Diagnostic:
     where: str = ""
     hint: str = ""
     related: tuple[Related, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Keys, too, are what somebody typed.
+        for name in ("message", "where", "hint"):
+            object.__setattr__(self, name, veiled(getattr(self, name)))
+        told = tuple(Related(other.place, veiled(other.message)) for other in self.related)
+        object.__setattr__(self, "related", told)
 
 
 def visible(text: str) -> str:

@@ -1,6 +1,5 @@
 """One manifest file: its text, its lines, and diagnostics that point into it. Secrets are blanked in every line that is shown."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -8,16 +7,9 @@ from reconciler.kinds.client import holds_credentials, secret_bearing
 from reconciler.kinds.reference import whole_reference
 from reconciler.load.diagnostics import Diagnostic, Related, Severity
 from reconciler.load.tree import Document, Flaw, Node, Reading, Span
+from reconciler.load.veil import LOOKS_SECRET, veiled
 from reconciler.load.yaml import lines_of, read
 from reconciler.model.names import Place
-
-_SECRET_LINE = re.compile(
-    r"(?i)(?:password|passphrase|secret|credential|key\.pem|token|basic\.auth|oauthbearer\.config)[^\s:=]{0,64}\s{0,64}[:=]"
-    r"(?!\s*[\"']?\$\{[^}]*\}[\"']?\s*(?:$|[,}#]))"
-    r"|://[^/\s]*@"
-)
-"""Up to where a line looks as if a secret came next, whatever YAML makes of it: a forgotten blank makes key and secret one key."""
-_VEILED = re.compile(r"\s*\*+\s*(?:$|[,}])")
 
 
 @dataclass(slots=True)
@@ -53,7 +45,7 @@ class Source:
         return Diagnostic(
             code=code,
             severity=severity,
-            message=_veiled(message),
+            message=message,
             place=self.place(span),
             end_line=span.end_line,
             end_column=span.end_column,
@@ -75,9 +67,9 @@ class Source:
                 _blank(lines, span)
         if not self.reading.complete:
             # Where YAML ends, so does the knowledge of what is a secret: from the first line that looks like one, show nothing.
-            first = next((number for number, line in enumerate(lines) if _SECRET_LINE.search(line)), len(lines))
+            first = next((number for number, line in enumerate(lines) if LOOKS_SECRET.search(line)), len(lines))
             lines[first:] = ["(not shown: the file may hold a secret)"] * (len(lines) - first)
-        return [_veiled(line) for line in lines]
+        return [veiled(line) for line in lines]
 
 
 def _secrets(document: Document) -> Iterable[Span]:
@@ -89,14 +81,6 @@ def _secrets(document: Document) -> Iterable[Span]:
             yield node.span
         else:
             waiting.extend((name, below) for name, (_, below) in node.entries.items())
-
-
-def _veiled(line: str) -> str:
-    """The line, as long as it was; nothing is shown of what follows where a secret might begin."""
-    for found in _SECRET_LINE.finditer(line):
-        if not _VEILED.match(line, found.end()):
-            return line[: found.end()] + re.sub(r"\S", "*", line[found.end() :])
-    return line
 
 
 def _blank(lines: list[str], span: Span) -> None:

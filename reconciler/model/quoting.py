@@ -28,9 +28,10 @@ _UNSEEN_MARKS = (
     (0x034F, 0x034F),
     (0x17B4, 0x17B5),
     (0x180B, 0x180F),
+    (0x2060, 0x206F),
     (0xFDD0, 0xFDEF),
     (0xFE00, 0xFE0F),
-    (0xFFF0, 0xFFF8),
+    (0xFFF0, 0xFFFC),
     (0xE0000, 0xE0FFF),
 )
 """Joiners, variation selectors and code points that are no characters: Default_Ignorable_Code_Point and Noncharacter_Code_Point of Unicode."""

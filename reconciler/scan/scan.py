@@ -3,6 +3,7 @@
 Listings come from the driver while Spark starts; offsets, commits and the commit log are read in tasks and reduced in one query.
 """
 
+import gc
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -99,8 +100,10 @@ def scan(
     with nullcontext(start) if start is not None else starting(needs, engine) as start:
         cluster_id = connect.cluster_id(connection)
         listed = _list(needs, connection, progress)
-        rows = assemble.rows_of(_read(needs, connection, listed, start, progress))
-    snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
+        table = _read(needs, connection, listed, start, progress)
+    with _unswept():
+        rows = assemble.rows_of(table)
+        snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
     snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
     progress(_summary(snapshot, rows))
     return snapshot
@@ -143,6 +146,18 @@ def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
         if start is not None:
             start.abandon()
         raise
+
+
+@contextmanager
+def _unswept() -> Iterator[None]:
+    """Rows become objects that all stay: searching them for cycles again and again takes as long as making them, and longer the more there are."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:

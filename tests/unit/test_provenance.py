@@ -116,3 +116,35 @@ def test_a_link_is_as_dirty_as_what_it_leads_to(checkout: Path) -> None:
     assert told(checkout / "manifests")[1] is False
     (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
     assert told(checkout / "manifests")[1] is True
+
+
+def test_a_chain_of_links_is_as_dirty_as_each_of_them(checkout: Path) -> None:
+    """`cur` leads to another version than the commit says; and what lies outside of the checkout is in no commit."""
+    for version in ("v1", "v2"):
+        (checkout / version).mkdir()
+        (checkout / version / "leaders.yaml").write_text(OTHER)
+    (checkout / "cur").symlink_to("v1")
+    link = checkout / "manifests" / "leaders.yaml"
+    link.symlink_to("../cur/leaders.yaml")
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    assert told(checkout / "manifests")[1] is False
+    (checkout / "cur").unlink()
+    (checkout / "cur").symlink_to("v2")
+    assert told(checkout / "manifests")[1] is True
+    (checkout / "cur").unlink()
+    (checkout / "cur").symlink_to("v1")
+    assert told(checkout / "manifests")[1] is False
+    outside = checkout.parent / "leaders.yaml"
+    outside.write_text(OTHER)
+    link.unlink()
+    link.symlink_to(outside)
+    git(checkout, "add", "-A")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "z")
+    assert told(checkout / "manifests")[1] is True
+
+
+def test_a_checkout_behind_a_link_is_clean(checkout: Path, tmp_path: Path) -> None:
+    """How the folder was reached does not matter."""
+    (tmp_path / "link").symlink_to(checkout)
+    assert told(tmp_path / "link" / "manifests")[1] is False

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,33 @@ def test_signals_that_another_thread_got(state: str, code: int) -> None:
     assert ended.stderr.count("stopping: nothing new is sent") == 1
 
 
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_reader_that_stalls_holds_nothing_up(signals: int) -> None:
+    """Standard error is a full pipe: the second signal leaves all the same, and after one alone the work ends as ever."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while os.write(writing, b"x" * 4096):
+            pass
+    os.set_blocking(writing, True)
+    program = (
+        "import signal, sys, os, time\n"
+        "from reconciler.cli.interrupts import graceful\n"
+        "with graceful() as interrupts:\n"
+        f"    for _ in range({signals}):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        while not interrupts(): time.sleep(0.01)\n"
+        "    if interrupts() and sys.argv[1] == '2': time.sleep(60)\n"
+        "os._exit(7)\n"
+    )
+    try:
+        ended = subprocess.run([sys.executable, "-c", program, str(signals)], stderr=writing, timeout=30, check=False)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert ended.returncode == {1: 7, 2: EXIT_INTERRUPTED}[signals]
+
+
 def test_what_was_before_is_there_again(capfd: pytest.CaptureFixture[str]) -> None:
     """One signal is counted, and the next after the end raises as ever; no thread and no descriptor stays."""
     files, threads = _open_files(), threading.active_count()
@@ -50,6 +78,8 @@ def test_what_was_before_is_there_again(capfd: pytest.CaptureFixture[str]) -> No
         while not interrupts() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert interrupts()
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert "stopping" in capfd.readouterr().err
     assert (_open_files(), threading.active_count()) == (files, threads)
     with pytest.raises(KeyboardInterrupt):

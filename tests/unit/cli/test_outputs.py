@@ -90,10 +90,20 @@ def test_drift_of_another_cluster_is_not_one_that_is_away(
     assert shown.out.count("too little could be seen to tell") == 2
 
 
-@pytest.mark.parametrize("verb", ["plan", "converge", "clusters", "validate"])
-def test_an_empty_path_is_not_the_whole_folder(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(verb.split() for verb in ("plan", "converge", "clusters", "validate", "watch", "drift", "doctor", "journal")),
+        ["scan", "--out", "parquet"],
+        ["apply"],
+        ["apply", "plan.json"],
+        ["explain", "RetentionFloor/a/b[0]"],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_whole_folder(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A script's variable that is not set."""
-    assert run([verb, ""]) == EXIT_USAGE
+    assert run([*words, ""]) == EXIT_USAGE
     assert "an empty path" in capsys.readouterr().err
 
 
@@ -102,6 +112,8 @@ def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["explain", "b204", "--output-file", f"text={tmp_path / 'b204.txt'}"]) == 0
     assert (tmp_path / "b204.txt").read_text() == capsys.readouterr().out
     assert run(["explain", "B204", "-o", "json"]) == EXIT_USAGE
+    assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == EXIT_USAGE
+    assert (tmp_path / "b204.txt").read_text(), "what is there is not emptied for nothing"
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])

@@ -6,6 +6,13 @@ from reconciler.load.scalars import value_of
 from reconciler.load.tree import BROKEN, Node, Span, container_at
 from reconciler.load.yaml import DEEPEST, MOST_SHOWN, read
 
+IGNORABLE = (
+    *((code, code) for code in (0xAD, 0x34F, 0x61C, 0x3164, 0xFEFF, 0xFFA0)),
+    *((0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F)),
+    *((0xFE00, 0xFE0F), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+)
+"""Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt)."""
+
 
 def root(text: str) -> Node:
     reading = read(text)
@@ -194,12 +201,18 @@ def test_a_key_broken_before_any_event() -> None:
 
 @pytest.mark.parametrize(
     "char",
-    [chr(code) for code in (0xA0, 0x34F, 0x115F, 0x1160, 0x17B4, 0x180B, 0x2003, 0x202F, 0x2800, 0x3000, 0x3164)]
-    + [chr(code) for code in (0xE000, 0xFDD0, 0xFE00, 0xFE0F, 0xFFA0, 0x1FFFE, 0xE0100, 0xF0000)],
+    [
+        *(chr(code) for code in (0xA0, 0x1680, 0x2003, 0x202F, 0x205F, 0x2800, 0x3000, 0xE000, 0xF0000, 0xFFFC)),
+        *(chr(code) for low, high in IGNORABLE for code in (low, (low + high) // 2, high)),
+        *(
+            chr(code)
+            for code in (0xFDD0, 0xFDEF, *(plane * 0x10000 + end for plane in range(17) for end in (0xFFFE, 0xFFFF)))
+        ),
+    ],
     ids=lambda char: f"U+{ord(char):04X}",
 )
 def test_what_nobody_sees_is_refused(char: str) -> None:
-    """A selector on one of the pages that list them once protected a group whose name only looked like it."""
+    """Blanks, ignorable code points and those that are no characters: one in a protection once made it protect nothing."""
     assert "M108" in flaw_codes(f"protect: [billing{char}]\n")
 
 
