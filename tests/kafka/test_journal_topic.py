@@ -42,11 +42,17 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
     name = unused()
     journal = TopicJournal(connection, name)
-    with pytest.raises(JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"):
+    with pytest.raises(
+        JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
+    ):
         journal.last_purges()
-    with pytest.raises(JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"):
+    with pytest.raises(
+        JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
+    ):
         journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
-    with pytest.raises(JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"):
+    with pytest.raises(
+        JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
+    ):
         list(journal.entries())
     assert name not in tools.run_tool(cluster, "kafka-topics", "--list").stdout.split()
 
