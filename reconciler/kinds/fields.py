@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from reconciler.kinds import glob
 from reconciler.kinds.problem import Problem, refusal, refuse_any
 from reconciler.kinds.repetition import may_take_forever
 from reconciler.model.selector import Selector
@@ -101,9 +102,20 @@ def _selector(value: Any) -> Selector:
     if value.startswith("regex:") or len(value) > _LONGEST_PATTERN:
         refuse_any(_regex_problems(value))
     try:
-        return Selector(value)
+        selector = Selector(value)
     except ValueError as broken:
         raise refusal(Problem(code="M123", message=str(broken), hint="a name, a glob or regex:…")) from None
+    if not value.startswith("regex:"):
+        refuse_any(_glob_problems(selector))
+    return selector
+
+
+def _glob_problems(selector: Selector) -> list[Problem]:
+    text = selector.text
+    if text.lower().startswith("regex:"):
+        return [Problem(code="M123", message=f"`{text[:6]}` begins no regular expression", hint="write regex:")]
+    found = glob.misread(text) if selector.is_pattern else None
+    return [Problem(code="M123", message=found[0], hint=found[1])] if found else []
 
 
 def _regex_problems(value: str) -> list[Problem]:

@@ -131,7 +131,7 @@ def decide(policy: LeaderPolicy, subjects: Subjects, snapshot: ClusterSnapshot) 
         return
     tolerated = _tolerated([seen for _, _, seen in known], doubtful, policy.spec.tolerance)
     for address, partition, seen in known:
-        if seen.leader == seen.replicas[0] or seen.replicas[0] in tolerated:
+        if seen.leader == seen.replicas[0] or (seen.leader is not None and seen.replicas[0] in tolerated):
             yield Satisfied(address)
         else:
             yield _preferred(policy, address, partition, seen, snapshot.brokers)
@@ -165,7 +165,7 @@ def _tolerated(known: Iterable[SeenLeadership], doubtful: float, tolerance: floa
     elsewhere: Counter[int] = Counter()
     for seen in known:
         preferring[seen.replicas[0]] += 1
-        elsewhere[seen.replicas[0]] += seen.leader != seen.replicas[0]
+        elsewhere[seen.replicas[0]] += seen.leader is not None and seen.leader != seen.replicas[0]
     return {b for b, count in preferring.items() if 100 * elsewhere[b] < tolerance * (count + doubtful)}
 
 

@@ -36,7 +36,7 @@ def blind_spot(snapshot: ClusterSnapshot, excepted: Excepted) -> Objection | Non
     if snapshot.readers_incomplete is not None:
         return _unseen(f"the commits of all groups could not be read: {snapshot.readers_incomplete.reason}")
     hidden = []
-    for name, group in snapshot.groups.items():
+    for name, group in sorted(snapshot.groups.items()):
         # not listed: hidden, or made since the listing; the commits of such a group were not read, whatever its type
         if (group.listed and group.type in _READABLE) or excepted(name):
             continue
@@ -45,7 +45,7 @@ def blind_spot(snapshot: ClusterSnapshot, excepted: Excepted) -> Objection | Non
         hidden.append((name, group))
     if not hidden:
         return None
-    name, first = min(hidden, key=lambda pair: pair[0])
+    name, first = hidden[0]
     more = f" (and {len(hidden) - 1} more)" if len(hidden) > 1 else ""
     return Objection(
         code="B211",

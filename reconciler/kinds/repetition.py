@@ -1,5 +1,5 @@
-"""Regular expressions that can take forever: a repeated group that itself repeats or offers a choice, back references, and
-more than four repetitions in one expression.
+"""Regular expressions that can take forever: a repeated group that itself repeats or offers a choice, back references, more than
+four repetitions in one expression, and more than eight `?`.
 
 Names come from the cluster, anybody may create one, and Python's matcher backtracks. A plain reading of the text, on the safe
 side: it may refuse an expression that would have been harmless, and such an expression can be said without the repeated group.
@@ -8,25 +8,33 @@ side: it may refuse an expression that would have been harmless, and such an exp
 _MANY = frozenset("*+{")
 _MOST = 4
 """Each repetition is one more power of the name's length: four take seconds at worst, five take minutes."""
+_MOST_OPTIONAL = 8
+"""Each `?` doubles the ways to read a name."""
 
 
 def may_take_forever(text: str) -> bool:
     """Whether some name may exist on which matching `text` takes longer than anybody waits."""
-    repetitions = 0
+    repetitions = optional = 0
     groups: list[bool] = []  # per open group: does anything in it repeat or alternate
     risky = False  # of the group that was closed last, until the next character is read
+    before = ""  # the character that was read last; "" where it stands for itself
     index = 0
     while index < len(text):
         char = text[index]
-        if char in _MANY and risky:
+        # after `(` a `?` opens an extension, after a repetition it makes that lazy
+        maybe = char == "?" and before not in {"(", "*", "+", "}", "?"}
+        if risky and char in _MANY:
             return True
         risky = False
         repetitions += char in _MANY
+        optional += maybe
+        before = char
         match char:
             case "\\":
                 if text[index + 1 : index + 2].isdigit() and text[index + 1] != "0":
                     return True
                 index += 1
+                before = ""
             case "[":
                 index = _end_of_set(text, index)
             case "(":
@@ -39,10 +47,12 @@ def may_take_forever(text: str) -> bool:
                     groups[-1] = True
             case "*" | "+" | "{" | "|" if groups:
                 groups[-1] = True
+            case "?" if groups and maybe:
+                groups[-1] = True
             case _:
                 pass
         index += 1
-    return repetitions > _MOST
+    return repetitions > _MOST or optional > _MOST_OPTIONAL
 
 
 def _end_of_set(text: str, start: int) -> int:

@@ -60,7 +60,7 @@ def select(
     """The selected of `names`, sorted, each with whether an *exact* selector named it.
 
     With `patterns_skip_underscore` no pattern selects a name that starts with `_`: system topics look ordinary to a client.
-    An exact name wins over a pattern; `excluding` wins over both.
+    An exact name wins over a pattern; `excluding` wins over both, and leaves out a name that is written just like one of its patterns, too.
     """
     selectors = tuple(selectors)
     exact = {s.text for s in selectors if not s.is_pattern}
@@ -70,6 +70,6 @@ def select(
     for name in sorted(set(names)):
         by_name = name in exact
         by_pattern = not (patterns_skip_underscore and name.startswith("_")) and any(p.matches(name) for p in patterns)
-        if (by_name or by_pattern) and not any(e.matches(name) for e in excluded):
+        if (by_name or by_pattern) and not any(e.matches(name) or e.text == name for e in excluded):
             chosen[name] = by_name
     return chosen

@@ -16,6 +16,7 @@ from reconciler.model.snapshot import ClusterSnapshot, Unread
 from reconciler.plan.tally import Bucket, Tally
 
 _MINUTE_MS = 60_000
+_CLAUSES_MAX = 3
 
 
 def verdicts(
@@ -109,30 +110,36 @@ class _Waivers:
     def of(cls, limit: str, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> "_Waivers":
         now = snapshot.observed_at_ms
         valid: dict[Address, Waiver] = {}
-        ignored = ""
+        ignored: list[str] = []
         for waiver in waivers:
             if waiver.spec.limit != limit:
                 continue
             policy = Address.parse(waiver.spec.policy)
             expires = format_instant(waiver.spec.expires)
             if waiver.spec.expires <= now:
-                ignored += f"; {waiver.address} expired at {expires} and does not count"
+                ignored.append(f"; {waiver.address} expired at {expires} and does not count")
             elif waiver.spec.expires > now + waiver.spec.longest_ms:
-                ignored += f"; {waiver.address} would last until {expires}, too long, and does not count"
+                ignored.append(f"; {waiver.address} would last until {expires}, too long, and does not count")
             elif policy not in valid or waiver.spec.value > valid[policy].spec.value:
                 valid[policy] = waiver
-        return cls(valid, ignored, now)
+        return cls(valid, _few(ignored, "more waivers that do not count"), now)
 
     def covers(self, policy: Address, value: float) -> bool:
         return policy in self.valid and value <= self.valid[policy].spec.value
 
     def described(self, policies: Iterable[Address]) -> str:
-        words = ""
+        words: list[str] = []
         for policy in policies:
             waiver = self.valid[policy]
             left = max(_MINUTE_MS, (waiver.spec.expires - self.observed_at_ms) // _MINUTE_MS * _MINUTE_MS)
-            words += f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(left)} more"
-        return words
+            words.append(f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(left)} more")
+        return _few(words, "more waivers that count")
+
+
+def _few(clauses: Sequence[str], rest: str) -> str:
+    """A sentence that grows with old waivers would be cut, its number and its reason with it."""
+    more = f"; {rest}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
+    return "".join(clauses[:_CLAUSES_MAX]) + more
 
 
 def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) -> LimitVerdict:

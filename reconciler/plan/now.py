@@ -84,8 +84,12 @@ class Now:
             return Ending(
                 Status.STALE, f"the log start is {seen.log_start}, below the {action.seen.log_start} that the plan saw"
             )
-        if seen.high_watermark < action.before_offset:
-            return Ending(Status.STALE, f"the high watermark is {seen.high_watermark}, below {action.before_offset}")
+        if seen.high_watermark < action.seen.high_watermark:
+            # cut off, and perhaps filled again: below the target there may be records that nobody reviewed
+            return Ending(
+                Status.STALE,
+                f"the high watermark is {seen.high_watermark}, below the {action.seen.high_watermark} that the plan saw",
+            )
         if objection := not_truncatable(topic):
             return _ending(objection)
         assert facts is not None

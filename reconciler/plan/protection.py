@@ -39,7 +39,8 @@ class Protection:
         return self._named(f"group {shown(group)}", group, self.groups)
 
     def _named(self, what: str, name: str, selectors: tuple[Selector, ...]) -> Objection | None:
-        found = next((selector for selector in selectors if selector.matches(name)), None)
+        # A name that reads like a glob is meant, too, where it stands: that can only protect more.
+        found = next((selector for selector in selectors if selector.matches(name) or selector.text == name), None)
         if found is None:
             return None
         return Objection(

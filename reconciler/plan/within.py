@@ -128,7 +128,9 @@ def _beyond(why: str) -> Objection:
 
 
 class Change(StrEnum):
-    """What became of an action between two plans. LARGER and SMALLER: only the target of a purge moved, up or down."""
+    """What became of an action between two plans. LARGER and SMALLER: only the target of a purge moved, up or down; LARGER, too: its log
+    starts lower than it did, so that more would go.
+    """
 
     NEW = "new"
     GONE = "gone"
@@ -156,8 +158,13 @@ class Entry:
             and isinstance(self.new, DeleteRecords)
             and self.change is not Change.CHANGED
         ):
-            # only the target moved; the general comparison takes a thousand times as long, and there may be a million
-            return (f"request.before_offset: {self.old.before_offset} → {self.new.before_offset}",)
+            # only numbers moved; the general comparison takes a thousand times as long, and there may be a million
+            moved = []
+            if self.old.before_offset != self.new.before_offset:
+                moved.append(f"request.before_offset: {self.old.before_offset} → {self.new.before_offset}")
+            if self.new.seen.log_start < self.old.seen.log_start:
+                moved.append(f"seen.log_start: {self.old.seen.log_start} → {self.new.seen.log_start}")
+            return tuple(moved)
         return tuple(_differences(self.old, self.new))
 
 
@@ -215,13 +222,20 @@ def merged(old: Iterable[Action], new: Iterable[Action]) -> Iterator[Entry]:
 
 
 def _change(old: Action, new: Action) -> Change | None:
-    if bound(old) == bound(new):
-        return None
     match old, new:
-        case DeleteRecords(), DeleteRecords() if bound(replace(old, before_offset=new.before_offset)) == bound(new):
-            return Change.LARGER if new.before_offset > old.before_offset else Change.SMALLER
+        case DeleteRecords(), DeleteRecords() if _only_moved(old, new):
+            if new.before_offset > old.before_offset or new.seen.log_start < old.seen.log_start:
+                return Change.LARGER
+            return Change.SMALLER if new.before_offset < old.before_offset else None
         case _:
-            return Change.CHANGED
+            return None if bound(old) == bound(new) else Change.CHANGED
+
+
+def _only_moved(old: DeleteRecords, new: DeleteRecords) -> bool:
+    """Whether both bind the same but for the target."""
+    if old.before_offset != new.before_offset:
+        old = replace(old, before_offset=new.before_offset)
+    return bound(old) == bound(new)
 
 
 def _differences(old: Action, new: Action) -> Iterator[str]:

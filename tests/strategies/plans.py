@@ -121,7 +121,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
             in_sync=replicas,
         ),
         guard=guard,
-        vouched=bool(guard.named) and guard.consumers is Consumers.BLOCK and draw(st.booleans()),
+        vouched=bool(guard.named) and guard.consumers is Consumers.BLOCK and not guard.accepted and draw(st.booleans()),
         drift=draw(st.booleans()),
     )
 

@@ -117,7 +117,7 @@ class Rows:
             )
         guard = self._guard(fields["guard"])
         vouched = checks.flag(fields["vouched"], "vouched")
-        if vouched and not (guard.named and guard.consumers is Consumers.BLOCK):
+        if vouched and not (guard.named and guard.consumers is Consumers.BLOCK and not guard.accepted):
             raise ValueError("vouched is true, but no named group under consumers: block vouches for these records")
         action = DeleteRecords(
             **self._head(fields),

@@ -30,6 +30,9 @@ def _plan(plan: Plan) -> Iterator[str]:
         yield annotation("error", safe.prose(verdict.message), title=f"limit {verdict.id}")
     for sentence in plan.incomplete[:MAX_OF_A_SORT]:
         yield annotation("warning", safe.prose(sentence), title="incomplete plan")
+    if len(plan.incomplete) > MAX_OF_A_SORT:
+        left = f"{len(plan.incomplete) - MAX_OF_A_SORT:,} more facts are missing; the plan lists them"
+        yield annotation("warning", left, title="incomplete plan")
     blocked = list(folds.asides((d for d in plan.decisions if isinstance(d, Blocked)), full=False))
     for aside in blocked[:MAX_OF_A_SORT]:
         assert isinstance(aside.first, Blocked)

@@ -129,6 +129,7 @@ def _entry(entry: Entry) -> Iterator[str]:
             yield f"  - because {safe.markdown_prose(entry.reason)}"
             for group, records in entry.skips:
                 yield f"  - {safe.markdown_code(safe.quoted(group))} **would skip at most {phrases.count(records, 'record')}**"
+            yield from _not_looked_at(entry)
         case DeleteGroup():
             yield (
                 f"- {safe.markdown_code(safe.quoted(entry.group))}: **{phrases.count(entry.seen.commits, 'committed offset')}** "
@@ -159,11 +160,19 @@ def _entry(entry: Entry) -> Iterator[str]:
                 )
             if len(entry.skips) > 10:
                 yield f"  - and **{phrases.count(len(entry.skips) - 10, 'more group')} would skip records**"
+            yield from _not_looked_at(entry)
         case Elections():
-            moves = ", ".join(f"{how.replace('->', '→')} ({number:,})" for how, number in entry.moves[:4])
-            yield f"- {safe.markdown_code(safe.bare(entry.topic))}, {len(entry.actions):,} partitions: leader {moves}"
+            moves = ", ".join(
+                f"{how.replace('->', '→')} ({number:,})" for how, number in entry.moves[: folds.MOVES_MAX]
+            )
+            yield f"- {safe.markdown_code(safe.bare(entry.topic))}, {len(entry.actions):,} partitions: leader {moves}{folds.more_moves(entry)}"
         case _:
             assert_never(entry)
+
+
+def _not_looked_at(entry: DeleteRecords | Purges) -> Iterator[str]:
+    if told := folds.not_looked_at(entry):
+        yield f"  - {safe.markdown_prose(told)}"
 
 
 def _asides(plan: Plan) -> Iterator[str]:

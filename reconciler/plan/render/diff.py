@@ -3,14 +3,15 @@
 import json
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Any
 
 from rich.text import Text
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, Election, ElectLeader
 from reconciler.model.quoting import harmless_json
 from reconciler.plan.document import rows
 from reconciler.plan.document.checks import instant
-from reconciler.plan.document.digest import digest_of
+from reconciler.plan.document.digest import bound, digest_of
 from reconciler.plan.document.reader import Saved
 from reconciler.plan.render import folds, phrases, safe
 from reconciler.plan.render.budget import LIMIT_CHARS, Budget
@@ -19,11 +20,12 @@ from reconciler.plan.render.wrap import line, wrapped
 from reconciler.plan.within import Change, Comparison, Entry, Side
 
 _SIGN = {Change.NEW: "+", Change.GONE: "-", Change.LARGER: ">", Change.SMALLER: "<", Change.CHANGED: "~"}
+_ORDER = {change: number for number, change in enumerate(Change)}
 _STYLE = {Change.NEW: "bold red", Change.LARGER: "bold red", Change.CHANGED: "yellow"}
 
 
 def diff_text(comparison: Comparison, *, width: int | None = None) -> Iterator[Text]:
-    """One line per difference, more than 20 partitions of one topic folded; totals last."""
+    """One line per difference, more than 20 partitions of one topic folded where the same of them changed; totals last."""
     yield from wrapped(f"Old  {_plan(comparison.old)}", width=width, style="dim")
     yield from wrapped(f"New  {_plan(comparison.new)}", width=width, style="dim")
     if sentence := _other_cluster(comparison):
@@ -116,14 +118,38 @@ def _totals(comparison: Comparison) -> str:
 def _rows(comparison: Comparison) -> Iterator[tuple[Change, str, str, tuple[str, ...]]]:
     """(change, where, what, details); entries come in address order, so those of one topic stand together."""
     for _topic, of_topic in groupby(comparison.entries(), key=lambda e: (e.address.policy_address, e.address.name)):
-        listed = list(of_topic)
-        for change, same in ((change, [e for e in listed if e.change is change]) for change in Change):
-            if len(same) <= FOLD_ABOVE:
+        alike: dict[tuple[Change, frozenset[str]], list[Entry]] = {}
+        for entry in of_topic:
+            alike.setdefault((entry.change, _changed(entry)), []).append(entry)
+        for (change, _), same in sorted(alike.items(), key=lambda item: (_ORDER[item[0][0]], item[1][0].address)):
+            first = same[0]
+            if len(same) <= FOLD_ABOVE or any(map(_unclean, same)):
                 yield from ((change, safe.whole(e.address), _what(e), _details(e)) for e in same)
                 continue
-            first = same[0]
             where = f"{safe.policy(first.address)}/{safe.bare(first.address.name)}"
-            yield change, where, f"{phrases.count(len(same), 'partition')}{_records(same)}", ()
+            details = tuple(f"such as {safe.subject(first.address)}: {detail}" for detail in _details(first))
+            yield change, where, f"{phrases.count(len(same), 'partition')}{_records(same)}", details
+
+
+def _changed(entry: Entry) -> frozenset[str]:
+    """Names of the values that changed, for those that did not only move; quickly, since a topic may have thousands of partitions."""
+    if entry.change is not Change.CHANGED or entry.old is None or entry.new is None:
+        return frozenset()
+    old, new = dict(_values(bound(entry.old))), dict(_values(bound(entry.new)))
+    return frozenset(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def _values(bound_to: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in bound_to.items():
+        if isinstance(value, dict):
+            yield from _values(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", value
+
+
+def _unclean(entry: Entry) -> bool:
+    """Each one loses data: none is hidden in a sum."""
+    return isinstance(entry.new, ElectLeader) and entry.new.election is Election.UNCLEAN
 
 
 def _markdown_rows(comparison: Comparison) -> Iterator[str]:
@@ -149,7 +175,12 @@ def _what(entry: Entry) -> str:
         old, new = entry.old, entry.new
         if isinstance(old, DeleteRecords) and isinstance(new, DeleteRecords):
             by = abs(new.before_offset - old.before_offset)
-            return f"first offset kept {old.before_offset} -> {new.before_offset}, {phrases.count(by, 'record')}"
+            kept = f"first offset kept {old.before_offset} -> {new.before_offset}, {phrases.count(by, 'record')}"
+            if new.seen.log_start >= old.seen.log_start:
+                return kept
+            lower = f"the log starts at {new.seen.log_start}, it was {old.seen.log_start}"
+            most = f"at most {old.records_max:,} -> {phrases.count(new.records_max, 'record')}"
+            return f"{kept + '; ' if by else ''}{lower}; {most}"
     action = entry.old if entry.new is None else entry.new
     assert action is not None
     return told(action)

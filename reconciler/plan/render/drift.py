@@ -21,7 +21,7 @@ ROWS_MAX = 40
 _WRONG = {
     Sort.RECORDS: "records below the floor are still there",
     Sort.GROUP: "the group is still there",
-    Sort.LEADER: "another replica than the wanted one leads",
+    Sort.LEADER: "the wanted replica does not lead",
 }
 
 

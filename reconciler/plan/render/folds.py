@@ -66,6 +66,24 @@ class Elections:
 
 Entry = Action | Purges | Elections
 
+MOVES_MAX = 4
+"""Sorts of moves that a line tells; the rest is counted."""
+
+
+def more_moves(entry: Elections) -> str:
+    """` and 1 more way (5)`: the moves that are not told, and of how many partitions; empty where all are."""
+    rest = entry.moves[MOVES_MAX:]
+    return f" and {phrases.count(len(rest), 'more way')} ({sum(number for _, number in rest):,})" if rest else ""
+
+
+def not_looked_at(entry: DeleteRecords | Purges) -> str:
+    """`not looked at (exceptGroups): "audit"; what they would skip is not known`; empty where nobody is excepted."""
+    action, told = (entry.actions[0], entry.skips) if isinstance(entry, Purges) else (entry, entry.skips)
+    if not action.guard.except_groups:
+        return ""
+    names = phrases.some([safe.quoted(group) for group in action.guard.except_groups])
+    return f"not looked at (exceptGroups): {names}; what {'more ' if told else ''}they would skip is not known"
+
 
 def move(action: ElectLeader) -> str:
     """`2 -> 1`, `none -> any live replica`."""

@@ -97,6 +97,9 @@ def results_github(plan: Plan, outcomes: Sequence[Outcome]) -> str:
             annotation(level, f"{group.where}: {safe.prose(group.detail)}", title=_WORD[group.status])
             for group in found[:MAX_OF_A_SORT]
         ]
+        if len(found) > MAX_OF_A_SORT:
+            left = f"{len(found) - MAX_OF_A_SORT:,} more ended like these; the results list them"
+            rows.append(annotation(level, left, title="more"))
     rows.append(annotation("notice", _totals(outcomes), title=f"apply on {plan.cluster}"))
     return "".join(f"{row}\n" for row in rows)
 

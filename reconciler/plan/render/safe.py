@@ -24,8 +24,8 @@ __all__ = [
     "whole",
 ]
 
-PROSE_MAX = 1_000
-"""Characters of a sentence."""
+PROSE_MAX = 2_000
+"""Characters of a sentence; the longest of ours, a refusal with its waivers, stays below."""
 
 _TAME = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
 

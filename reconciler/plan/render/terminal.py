@@ -81,11 +81,10 @@ def _entry(entry: Entry, *, width: int | None) -> Iterator[Text]:
         case Purges():
             yield from _purges(entry, width=width)
         case Elections():
-            moves = ", ".join(f"{how} ({number:,})" for how, number in entry.moves[:4])
-            more = f" and {len(entry.moves) - 4:,} more ways" if len(entry.moves) > 4 else ""
+            moves = ", ".join(f"{how} ({number:,})" for how, number in entry.moves[: folds.MOVES_MAX])
             numbers = phrases.span(entry.actions[0].partition.partition, entry.actions[-1].partition.partition)
             yield from wrapped(
-                f"  ~ {safe.bare(entry.topic)}   {len(entry.actions):,} partitions ({numbers})   leader {moves}{more}",
+                f"  ~ {safe.bare(entry.topic)}   {len(entry.actions):,} partitions ({numbers})   leader {moves}{folds.more_moves(entry)}",
                 width=width,
                 style=MOVE,
             )
@@ -111,6 +110,7 @@ def _purge(action: DeleteRecords, *, width: int | None) -> Iterator[Text]:
         yield from wrapped(
             f"      {safe.quoted(group)} would skip at most {phrases.count(records, 'record')}", width=width, style=LOSS
         )
+    yield from _not_looked_at(action, width=width)
 
 
 def _purges(entry: Purges, *, width: int | None) -> Iterator[Text]:
@@ -144,6 +144,12 @@ def _purges(entry: Purges, *, width: int | None) -> Iterator[Text]:
             f"      and {phrases.count(len(entry.skips) - 10, 'more group')} would skip records (--full lists them)",
             LOSS,
         )
+    yield from _not_looked_at(entry, width=width)
+
+
+def _not_looked_at(entry: DeleteRecords | Purges, *, width: int | None) -> Iterator[Text]:
+    if told := folds.not_looked_at(entry):
+        yield from wrapped(f"      {told}", width=width, style=BAD)
 
 
 def _election(action: ElectLeader, *, width: int | None) -> Iterator[Text]:

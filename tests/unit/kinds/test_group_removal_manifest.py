@@ -86,3 +86,37 @@ def test_a_number_without_a_unit_is_asked_for_one() -> None:
     """The hint offers the unit that a bare number lacks."""
     (only,) = told(removal("groups: [old-etl]\nidleFor: 3"))
     assert only.hint == 'a number has no unit: say "3s"?'
+
+
+@pytest.mark.parametrize(
+    ("glob", "hint"),
+    [
+        ("[^p]*", "write [!…]"),
+        ("a[^p]", "write [!…]"),
+        ("app[blue", "write [[] for the bracket itself"),
+        ("a*[]", "write [[] for the bracket itself"),
+        ("a*[!]", "write [[] for the bracket itself"),
+        ("[z-a]*", "write the lower end first"),
+        ("[!abz-y]", "write the lower end first"),
+        (r"app\[blue\]", "write [*] for a star, or regex:…"),
+        ("{dev,test}-*", "one selector for each, or regex:…"),
+        ("Regex:^bill.*", "write regex:"),
+        ("REGEX:bill", "write regex:"),
+    ],
+)
+def test_globs_with_two_readings(glob: str, hint: str) -> None:
+    """Shells read `[^p]` as none of these, fnmatch as `^` or `p`: the opposite groups. What may be meant otherwise is refused."""
+    (only,) = told(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5"))
+    assert (only.code, only.hint) == ("M123", hint)
+
+
+@pytest.mark.parametrize(
+    "glob", ["[!p]*", "app[blue]", "[]a]x", "[!]]x", "[a-z0-9_-]*", "[-a]", "[!^]*", "[[]*", "{x}-*", "[a-]", "*[a-a]"]
+)
+def test_globs_with_one_reading(glob: str) -> None:
+    assert codes(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5")) == []
+
+
+@pytest.mark.parametrize("name", [r"CORP\app", "a^b", "{a,b}", "x]", "my-regex:x"])
+def test_exact_names_may_hold_what_globs_may_not(name: str) -> None:
+    assert codes(removal(f"groups: ['{name}']\nidleFor: 3d")) == []

@@ -118,6 +118,14 @@ def test_below_the_tolerance_all_is_satisfied_and_at_it_nothing_is() -> None:
     assert elected(0, *facts) == ["orders[0]"]
 
 
+def test_nobody_leads_is_not_led_elsewhere() -> None:
+    """A partition without a leader is offline: no tolerance lets that pass, and it is no share of what is led elsewhere."""
+    offline = preferring(0, (1, 2), None)
+    led = [preferring(number, (1, 2), 1) for number in (1, 2, 3, 4)]
+    assert elected(100, offline, *led) == ["orders[0]"]
+    assert elected(30, offline, preferring(5, (1, 2), 2), *led[:3]) == ["orders[0]"]
+
+
 def test_a_small_tolerance_is_one_too() -> None:
     """One of two hundred is half a percent."""
     facts = [preferring(0, (1, 2), 2), *(preferring(number, (1, 2), 1) for number in range(1, 200))]

@@ -553,6 +553,13 @@ def test_several_hidden_groups_are_counted() -> None:
     assert decision.reason.startswith('"a" (and 1 more) is a share group')
 
 
+def test_of_several_groups_of_unread_type_the_first_by_name_is_told() -> None:
+    """Whatever order the scan brought them in."""
+    unknown = [group(name, type=LOST) for name in ("b", "a")]
+    for facts in (unknown, unknown[::-1]):
+        assert 'the type of group "a"' in blocked({"last": 60}, partition(at={DAY: 100}), *facts).reason
+
+
 def test_a_group_of_unread_type_blocks_unless_excepted() -> None:
     """It may be of a type whose position cannot be read."""
     unknown = group("carts", type=LOST)

@@ -195,6 +195,8 @@ def test_selectors_that_no_topic_meets(selector: str) -> None:
         r"regex:(a)?(?(1)b|c)",
         r"regex:.*.*.*.*.*x",
         r"regex:[[a]",
+        "regex:" + "a?" * 9 + "a" * 9,
+        r"regex:(a?){22}a{22}",
         r"regex:a(?P<" + "x" * 500 + ">a)",
     ],
 )
@@ -212,6 +214,7 @@ def test_regular_expressions_that_may_never_end(text: str) -> None:
         r"regex:^a(b(c)?)?d*",
         r"regex:\0ab",
         r"regex:[a-z]+(?:x)*",
+        r"regex:a*?b+?c??(?i:d)(?:e)?\??\?",
     ],
 )
 def test_ordinary_regular_expressions(text: str) -> None:

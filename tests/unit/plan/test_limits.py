@@ -10,7 +10,7 @@ from reconciler.model.action import Action, Consumers, Guard
 from reconciler.model.names import Address, Place
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.plan import limits
+from reconciler.plan import limits, render
 from tests.strategies import examples
 from tests.strategies.facts import LOST, cluster, group, snapshot, topic, waiver
 
@@ -344,8 +344,33 @@ def test_every_waiver_that_counts_and_every_one_that_does_not_is_said() -> None:
     _, *said = found.message.split("; ")
     assert [words.split()[0] for words in said] == [
         *("Waiver/for-a", "Waiver/for-b"),
-        *("Waiver/gone-0", "Waiver/gone-1", "Waiver/long-0", "Waiver/long-1"),
+        *("Waiver/gone-0", "Waiver/gone-1", "Waiver/long-0", "more"),
     ]
+    assert said[-1] == "more waivers that do not count: 1"
+
+
+def test_old_waivers_do_not_drown_the_refusal() -> None:
+    """They are only warned of in the manifests, so they pile up; number, limit, policy and waiver stay to be read in every rendering."""
+    policies = [f"{'p' * 60}-{number:02}" for number in range(8)]
+    actions = [lost(1, of="t" * 240 + str(number), policy=policy) for number, policy in enumerate(policies)]
+    given = [
+        waiver(f"RetentionFloor/{policies[0]}", "topics", 1, name=f"{'w' * 60}-{n:02}", expires=at)
+        for n, at in enumerate(["2026-11-20T10:00:00Z"] * 50)
+    ]
+    given += [
+        waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"{'v' * 60}-{n}") for n, policy in enumerate(policies[:6])
+    ]
+    found = verdict("topics", *actions, waivers=tuple(given), topics=0)
+    assert not found.passed
+    refused = examples.plan(*actions, limits=(found,))
+    for shown in (
+        "\n".join(line.plain for line in render.text(refused)),
+        render.markdown(refused),
+        render.github(refused),
+    ):
+        assert "topics: topics that lose records: 2, the limit is 0" in shown
+        assert f"RetentionFloor/{policies[6]}" in shown
+        assert "more waivers that do not count: 47" in shown
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,13 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
     assert isinstance(by_pattern, Skipped)
 
 
+def test_a_name_that_reads_like_a_glob_protects_itself_too() -> None:
+    """Group ids are arbitrary text, and whoever wrote app[blue] may have meant the group of that name."""
+    facts = snapshot(*(group(name) for name in ("app[blue]", "appb", "appx")))
+    found = planned(removal("app*"), facts, cluster=cluster(protect={"groups": ["app[blue]"]}))
+    assert [action.address.name for action in found.actions] == ["appx"]
+
+
 def test_a_protected_group_is_blocked_by_name_and_skipped_by_pattern() -> None:
     facts = snapshot(group("billing"))
     protected = cluster(protect={"groups": ["bill*"]})

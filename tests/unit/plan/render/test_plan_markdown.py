@@ -1,6 +1,7 @@
 """A plan as a pull request comment: found again, read on a phone, cut honestly."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -137,3 +138,22 @@ def test_a_limit_that_holds_nothing_is_refused() -> None:
     """Better than a comment without a digest."""
     with pytest.raises(ValueError, match="at least 4000"):
         render.markdown(plan(), limit_chars=3_999)
+
+
+def test_moves_that_are_not_told_are_counted() -> None:
+    """Five sorts of moves: four are told, of the fifth how many partitions, in a comment as on a terminal."""
+    actions = [election(partition=n, seen=replace(election().seen, leader=2 + n // 5)) for n in range(25)]
+    told = "leader 2 → 1 (5), 3 → 1 (5), 4 → 1 (5), 5 → 1 (5) and 1 more way (5)"
+    assert told in render.markdown(plan(*actions))
+    assert told.replace("→", "->") in "\n".join(line.plain for line in render.text(plan(*actions)))
+
+
+def test_groups_that_nobody_looks_at_are_told() -> None:
+    """What they would skip is not known, which is not nothing; also where partitions are folded."""
+    guard = replace(purge().guard, except_groups=("audit", "console-*"))
+    for actions in ([purge(guard=guard)], [purge(partition=number, guard=guard) for number in range(21)]):
+        told = 'not looked at (exceptGroups): "audit", "console-*"; what they would skip is not known'
+        assert f"      {told}" in [line.plain for line in render.text(plan(*actions))]
+        assert f"  - `{told}`" in render.markdown(plan(*actions))
+    skipping = replace(purge(skips=(("audit", 5),)).guard, except_groups=("audit",))
+    assert "what more they would skip is not known" in render.markdown(plan(purge(guard=skipping)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import UsageError
+from reconciler.model.action import AcceptedReader, Consumers
 from reconciler.model.entry import Author, Entry, Event
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
@@ -113,6 +114,16 @@ def test_annotations_stand_at_the_manifest_and_are_few() -> None:
     assert shown[11].startswith("::notice title=plan for prod-eu::no changes; 12 blocked. Digest sha256:")
 
 
+def test_no_annotation_is_left_out_in_silence() -> None:
+    """Of failures and of missing facts, too, the rest is counted."""
+    failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
+    shown = render.results_github(plan(), failed).splitlines()
+    assert len(shown) == 12
+    assert shown[10] == "::error title=more::5 more ended like these; the results list them"
+    shown = render.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
+    assert shown[10] == "::warning title=incomplete plan::4 more facts are missing; the plan lists them"
+
+
 def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
     """The numbers that moved, without a search through two plans."""
     old = plan(purge(partition=1), purge(partition=2), purge(partition=3), removal(), election())
@@ -178,6 +189,46 @@ def test_a_comparison_folds_a_topic() -> None:
     assert shown[3] == (
         f"  > RetentionFloor/clicks-gdpr/clicks   larger: 64 partitions, at most {64 * 97_213:,} -> {64 * 97_214:,} records"
     )
+
+
+def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
+    """Each loses data."""
+    new = plan(*[election(partition=number, unclean=True) for number in range(25)])
+    shown = [line.plain for line in render.diff_text(compare(plan(), new))]
+    assert sum("unclean election, leader none -> any live replica" in line for line in shown) == 25
+
+
+def test_a_folded_change_says_what_changed() -> None:
+    """Another topic id and another guard are two rows, and each names its first subject's values."""
+    old = [purge(partition=number) for number in range(50)]
+    made_again = [replace(one, seen=replace(one.seen, topic_id="another")) for one in old[:25]]
+    ignored = [
+        replace(one, guard=replace(one.guard, consumers=Consumers.IGNORE, accepted=(AcceptedReader("billing", 5),)))
+        for one in old[25:]
+    ]
+    shown = [line.plain for line in render.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
+    most = f"at most {25 * 97_213:,} -> {25 * 97_213:,} records"
+    assert shown[3:-2] == [
+        f"  ~ RetentionFloor/orders-gdpr/orders   changed: 25 partitions, {most}",
+        "      such as orders[0]: equal.topic_id: kAwXdc4bS8uMfEXAMPLE0g → another",
+        f"  ~ RetentionFloor/orders-gdpr/orders   changed: 25 partitions, {most}",
+        '      such as orders[25]: equal.guard.accepted."billing": none → 5',
+        "      such as orders[25]: equal.guard.consumers: block → ignore",
+    ]
+
+
+def test_a_log_that_begins_lower_is_larger() -> None:
+    """The comparison says what `--within` says: more would go, though the target is the same."""
+    old, new = purge(log_start=900), purge(log_start=0)
+    shown = [line.plain for line in render.diff_text(compare(plan(old), plan(new)))]
+    assert shown[3] == (
+        "  > RetentionFloor/orders-gdpr/orders[3]   larger: the log starts at 0, it was 900; at most 97,313 -> 98,213 records"
+    )
+    (entry,) = compare(plan(old), plan(new)).entries()
+    assert entry.details == ("seen.log_start: 900 → 0",)
+    (both,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
+    assert (both.change, len(both.details)) == (Change.LARGER, 2)
+    assert compare(plan(new), plan(old)).tally[Change.SMALLER] == 0
 
 
 def explained(address: str, *decisions: object) -> str:
