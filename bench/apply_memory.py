@@ -5,7 +5,7 @@ is the program's memory.
 """
 
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import plan_file
+from bench.processes import mebibytes
 from reconciler.apply import results
 from reconciler.apply.applier import apply
 from reconciler.apply.journal import FileJournal
@@ -89,7 +90,8 @@ def _number(at: TopicPartition) -> int:
 
 
 def peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not ru_maxrss, which begins at what the process that started this one held.
+    return mebibytes(os.getpid(), "VmHWM")
 
 
 def measure(path: Path, size: int) -> dict[str, Any]:

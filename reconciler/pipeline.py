@@ -170,12 +170,14 @@ def apply(
         )
     made = connection(manifests.cluster, run)
     kept = provenance.journal(manifests.cluster, made, commit=planned.source.commit)
-    checked = _recheck(planned, manifests, run, made, kept)
-    refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     digest = document.digest(planned)
+    # Before the recheck: a journal of years takes its time, and nothing should come between the recheck and the first request.
     begun = provenance.begun(kept, digest)
     if interrupted := resume.told(begun):
         run.progress(interrupted)
+    checked_at_ms = run.clock()
+    checked = _recheck(planned, manifests, run, made, kept)
+    refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     rechecked, ending = resume.taken_up(checked.outcomes, begun)
 
     def ended() -> Iterator[Outcome]:
@@ -187,7 +189,7 @@ def apply(
             return
         with suppress(JournalUnavailable):  # the first intent will say so, and nothing is sent
             kept.record(ending, run_id=run_id, plan_digest=digest, at_ms=run.clock())
-        with closing(KafkaGateway(made, timeout_s=run.timeout_s)) as gateway:
+        with closing(KafkaGateway(made, timeout_s=run.timeout_s, cluster_id=planned.cluster_id)) as gateway:
             yield from send(
                 checked.remaining,
                 gateway=gateway,
@@ -204,6 +206,8 @@ def apply(
                     for outcome in rechecked
                     if isinstance(outcome.action, DeleteGroup) and outcome.status is Status.SATISFIED
                 ],
+                checked_at_ms=checked_at_ms,
+                expires_at_ms=planned.expires_at_ms,
                 settings=sizes,
             )
 

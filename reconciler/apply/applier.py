@@ -42,6 +42,8 @@ def apply(
     progress: Callable[[str], None] = _silent,
     sending: Callable[[], None] = lambda: None,
     gone: Collection[str] = (),
+    checked_at_ms: int | None = None,
+    expires_at_ms: int | None = None,
     settings: Settings = DEFAULTS,
 ) -> Iterator[Outcome]:
     """One outcome for each action, as they end; never raises for one of them.
@@ -49,7 +51,8 @@ def apply(
     `clock`: epoch milliseconds. `sleep`: seconds. `stop`: true from the first Ctrl-C on; what is in flight is waited for and read
     back, the rest is NOT_ATTEMPTED. A journal that cannot be written stops the run in the same way. `sending`: called before each
     request, from any thread; whoever leaves without waiting knows by it whether anything may have been written. `gone`: groups that the
-    plan removes and that the recheck found removed.
+    plan removes and that the recheck found removed. `checked_at_ms`, `expires_at_ms`: when the recheck began and when the plan expires; too
+    long after the one, or past the other, the run stops.
     """
     run = Run(
         gateway=gateway,
@@ -61,6 +64,8 @@ def apply(
         stop=stop,
         settings=settings,
         sending=sending,
+        checked_at_ms=checked_at_ms,
+        expires_at_ms=expires_at_ms,
     )
     removed = set(gone)
     yield from _phase("elections", _only(actions, ElectLeader), elections.lanes, elections.step, run, progress)
@@ -126,14 +131,22 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
     def run_lane(lane: Sequence[Sequence[Attempt[Any]]]) -> None:
         try:
             for batch in lane:
-                finished.put(list(batch) if run.stopping else list(work(batch, run)))
+                steps: list[Step] = []
+                try:
+                    # One by one: what has ended is told even if what comes after it fails.
+                    for step in batch if run.stopping else work(batch, run):
+                        steps.append(step)
+                finally:
+                    finished.put(steps)
         finally:
             finished.put(None)
 
     with ThreadPoolExecutor(max_workers=run.settings.lanes_at_once, thread_name_prefix="apply") as pool:
-        started: list[Future[None]] = [pool.submit(run_lane, lane) for lane in lanes]
-        open_lanes = len(started)
+        started: list[Future[None]] = []
         try:
+            for batches in lanes:
+                started.append(pool.submit(run_lane, batches))
+            open_lanes = len(started)
             while open_lanes:
                 steps = finished.get()
                 if steps is None:

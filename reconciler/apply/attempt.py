@@ -19,13 +19,15 @@ NOTHING_DONE = ": nothing was done"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Generic[A]):
-    """`sends`: requests that went out. `possible`: one of them may have been carried out. `done`: the broker said so.
+    """`intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of them may have been carried out. `done`: the
+    broker said so.
 
     `log_start`: the lowest at which the partition was seen to begin before a send, the basis of the upper bound. `last`: the newest
     answer, or why there was none, for the outcome's text. `leader`: the leader last seen.
     """
 
     action: A
+    intended: bool = False
     sends: int = 0
     possible: bool = False
     done: bool = False

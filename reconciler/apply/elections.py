@@ -7,7 +7,7 @@ the next one when its leaders are seen.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reconciler.apply.attempt import Attempt
-from reconciler.apply.run import Go, Run, Step
+from reconciler.apply.run import Go, Run, Step, sorted_out
 from reconciler.apply.settings import Settings
 from reconciler.model.action import Election, ElectLeader
 from reconciler.model.names import TopicPartition
@@ -32,16 +32,16 @@ def lanes(pending: Sequence[Choice], settings: Settings) -> list[list[Sequence[C
 
 def step(batch: Sequence[Choice], run: Run) -> Iterator[Step]:
     """One round for partitions of one election type. A batch that the broker finds too large is halved, each half looked at anew."""
-    now = run.gateway.partitions_now([attempt.action.partition for attempt in batch], offsets=False)
-    ready = []
-    for attempt in batch:
-        checked = check(attempt, now[attempt.action.partition])
-        if isinstance(checked, Go):
-            ready.append(checked)
-        else:
-            yield checked
-    if not run.may_send(ready):
-        yield from (go.attempt for go in ready)
+
+    def look(attempts: Sequence[Choice]) -> tuple[list[Go], list[Step]]:
+        now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=False)
+        return sorted_out(check(attempt, now[attempt.action.partition]) for attempt in attempts)
+
+    ready, rest = look(batch)
+    yield from rest
+    ready, rest = run.begin(ready, look)
+    yield from rest
+    if not ready:
         return
     partitions = [go.attempt.action.partition for go in ready]
     answers = run.gateway.elect_leaders(batch[0].action.election, partitions)
@@ -112,9 +112,11 @@ def _seen(
         return [p for p in among if after[p].exists and not _is_wanted(actions[p], after[p])]
 
     missing = awaited(p for p, answer in answers.items() if answer.answer in (Answer.DONE, Answer.READ_BACK))
-    # By the clock: a look at thousands of partitions takes longer than the pause between two.
+    # By the clock: a look at thousands of partitions takes longer than the pause between two. And by count: a clock may be set back.
     until_ms = run.clock() + run.settings.leader_seen_ms
-    while missing and run.clock() < until_ms:
+    for _ in range(run.settings.leader_seen_ms // _POLL_MS):
+        if not missing or run.clock() >= until_ms:
+            break
         run.sleep(_POLL_MS / 1000)
         after.update(run.gateway.partitions_now(missing, offsets=False))
         missing = awaited(missing)

@@ -7,7 +7,7 @@ first.
 from collections.abc import Iterator, Sequence
 
 from reconciler.apply.attempt import NOTHING_DONE, Attempt
-from reconciler.apply.run import Go, Run, Step
+from reconciler.apply.run import Go, Run, Step, sorted_out
 from reconciler.apply.settings import Settings
 from reconciler.model.action import DeleteGroup
 from reconciler.model.outcome import Outcome, Status
@@ -26,16 +26,16 @@ def lanes(pending: Sequence[Removal], settings: Settings) -> list[list[Sequence[
 
 def step(batch: Sequence[Removal], run: Run) -> Iterator[Step]:
     """One round: look, store the intents, send, look again."""
-    now = run.gateway.groups_now([attempt.action.group for attempt in batch])
-    ready = []
-    for attempt in batch:
-        checked = check(attempt, now[attempt.action.group])
-        if isinstance(checked, Go):
-            ready.append(checked)
-        else:
-            yield checked
-    if not run.may_send(ready):
-        yield from (go.attempt for go in ready)
+
+    def look(attempts: Sequence[Removal]) -> tuple[list[Go], list[Step]]:
+        now = run.gateway.groups_now([attempt.action.group for attempt in attempts])
+        return sorted_out(check(attempt, now[attempt.action.group]) for attempt in attempts)
+
+    ready, rest = look(batch)
+    yield from rest
+    ready, rest = run.begin(ready, look)
+    yield from rest
+    if not ready:
         return
     groups = [go.attempt.action.group for go in ready]
     answers = run.gateway.delete_groups(groups)

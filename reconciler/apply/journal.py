@@ -105,6 +105,10 @@ class FileJournal:
                 file.seek(start)
                 while start < end:
                     line = file.readline()
+                    if not line:
+                        raise JournalUnavailable(
+                            f"the journal {self._path} was cut off at byte {start} while it was read"
+                        )
                     start += len(line)
                     if containing in line:
                         yield self._parsed(line, start), start

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.apply.attempt import Attempt
-from reconciler.apply.run import Go, Run, Step
+from reconciler.apply.run import Go, Run, Step, sorted_out
 from reconciler.apply.settings import Settings
 from reconciler.errors import JournalUnavailable
-from reconciler.model.action import DeleteRecords
+from reconciler.model.action import AcceptedReader, DeleteRecords
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Answer, ItemAnswer, PartitionNow
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unread
 
 Record = Attempt[DeleteRecords]
@@ -37,47 +38,57 @@ def lanes(pending: Sequence[Record], settings: Settings) -> list[list[Sequence[R
 
 def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -> Iterator[Step]:
     """One round for partitions that should have one leader; where they have several, one after the other, each looked at anew."""
-    partitions = [attempt.action.partition for attempt in batch]
-    now = run.gateway.partitions_now(partitions, offsets=True)
-    commits = run.gateway.committed(_positions_wanted(batch))
-    try:
-        purges = run.journal.last_purges() if any(a.action.guard.every_ms is not None for a in batch) else {}
-    except JournalUnavailable as unavailable:
-        run.halt(str(unavailable))
-        yield from batch
-        return
-    at_ms = run.clock()
+
+    def look(attempts: Sequence[Record]) -> tuple[list[Go], list[Step]]:
+        return _look(attempts, run, removed_groups)
+
+    ready, rest = look(batch)
+    yield from rest
     by_leader: dict[int | None, list[Go]] = {}
-    for attempt in batch:
-        partition = attempt.action.partition
-        checked = check(
-            attempt,
-            now[partition],
-            commits,
-            last_purge_ms=purges.get(partition),
-            now_ms=at_ms,
-            removed_groups=removed_groups,
-        )
-        if isinstance(checked, Go):
-            by_leader.setdefault(checked.leader, []).append(checked)
-        else:
-            yield checked
+    for go in ready:
+        by_leader.setdefault(go.leader, []).append(go)
     if len(by_leader) > 1:
         for led in by_leader.values():
             yield from step([go.attempt for go in led], run, removed_groups=removed_groups)
         return
-    for ready in by_leader.values():
+    ready, rest = run.begin(ready, look)
+    yield from rest
+    if ready:
         yield from _send(ready, run)
 
 
+def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) -> tuple[list[Go], list[Step]]:
+    now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=True)
+    commits = run.gateway.committed(_positions_wanted(attempts))
+    try:
+        clocked = any(attempt.action.guard.every_ms is not None for attempt in attempts)
+        purges = run.journal.last_purges() if clocked else {}
+    except JournalUnavailable as unavailable:
+        run.halt(str(unavailable))
+        return [], list(attempts)
+    at_ms = run.clock()
+    return sorted_out(
+        check(
+            attempt,
+            now[attempt.action.partition],
+            commits,
+            last_purge_ms=purges.get(attempt.action.partition),
+            now_ms=at_ms,
+            removed_groups=removed_groups,
+        )
+        for attempt in attempts
+    )
+
+
 def _send(ready: Sequence[Go], run: Run) -> Iterator[Step]:
-    if not run.may_send(ready):
-        yield from (go.attempt for go in ready)
-        return
-    targets = {go.attempt.action.partition: go.attempt.action.before_offset for go in ready}
+    """One request to the leader of the first; leaders may have moved while intents were stored."""
+    leader = ready[0].leader
+    yield from (go.attempt.again(f"broker {go.leader} leads it by now") for go in ready if go.leader != leader)
+    led = [go for go in ready if go.leader == leader]
+    targets = {go.attempt.action.partition: go.attempt.action.before_offset for go in led}
     answers = run.gateway.delete_records(targets)
     after = run.gateway.partitions_now(targets, offsets=True)
-    for go in ready:
+    for go in led:
         partition = go.attempt.action.partition
         yield settle(go.attempt, answers[partition], after[partition])
 
@@ -109,21 +120,27 @@ def check(
         return attempt.end(Status.STALE, detail, read_back=_shown(now))
     if isinstance(now.high_watermark, Unread):
         return attempt.again(f"the high watermark could not be read: {now.high_watermark.reason}")
-    if now.high_watermark < action.before_offset:
-        detail = f"the high watermark {now.high_watermark} is below the target {action.before_offset}"
+    if now.high_watermark < action.seen.high_watermark:
+        # Cut off by an election out of sync, and perhaps filled again: below the target there may be records that nobody reviewed.
+        detail = f"the high watermark is {now.high_watermark}, it was {action.seen.high_watermark} in the plan"
         return attempt.end(Status.STALE, detail, read_back=_shown(now))
     objection = _readers(attempt, commits, removed_groups)
     if objection is not None:
         return objection
     every_ms = action.guard.every_ms
-    if attempt.sends == 0 and every_ms is not None and last_purge_ms is not None and now_ms - last_purge_ms <= every_ms:
+    if (
+        not attempt.intended
+        and every_ms is not None
+        and last_purge_ms is not None
+        and now_ms - last_purge_ms <= every_ms
+    ):
         ago_s = (now_ms - last_purge_ms) / 1000
         detail = f"purged {ago_s:.0f} s ago, and the least time between two purges is {every_ms / 1000:.0f} s"
         return attempt.end(Status.WAITING, detail, read_back=_shown(now))
     if not isinstance(now.leader, int):
         return attempt.again("the partition has no leader")
     start = now.log_start if attempt.log_start is None else min(now.log_start, attempt.log_start)
-    return Go(attempt=_led(attempt, now.leader, start), leader=now.leader)
+    return Go(attempt=replace(attempt, log_start=start, leader=now.leader), leader=now.leader)
 
 
 def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
@@ -172,7 +189,7 @@ def _readers(attempt: Record, commits: Commits, removed_groups: frozenset[str]) 
         if position < action.before_offset:
             detail = f"{group!r} went back to {position}, below the target {action.before_offset}"
             return attempt.end(Status.STALE, detail)
-    for reader in action.guard.accepted:
+    for reader in _looked_at(action):
         position = commits[reader.group, action.partition]
         if isinstance(position, Unread):
             return attempt.again(f"the position of {reader.group!r} could not be read: {position.reason}")
@@ -193,22 +210,15 @@ def _positions_wanted(batch: Sequence[Record]) -> dict[str, list[TopicPartition]
     wanted: dict[str, list[TopicPartition]] = {}
     for attempt in batch:
         guard = attempt.action.guard
-        for group in {*guard.named, *(reader.group for reader in guard.accepted)}:
+        for group in {*guard.named, *(reader.group for reader in _looked_at(attempt.action))}:
             wanted.setdefault(group, []).append(attempt.action.partition)
     return wanted
 
 
-def _led(attempt: Record, leader: int, log_start: int) -> Record:
-    return Attempt(
-        action=attempt.action,
-        sends=attempt.sends,
-        possible=attempt.possible,
-        done=attempt.done,
-        log_start=log_start,
-        leader=leader,
-        last=attempt.last,
-        why=attempt.why,
-    )
+def _looked_at(action: DeleteRecords) -> Iterator[AcceptedReader]:
+    """The readers that were accepted where they stood, but for those that exceptGroups leaves alone wherever they are."""
+    excepted = [Selector(text) for text in action.guard.except_groups]
+    return (r for r in action.guard.accepted if not any(selector.matches(r.group) for selector in excepted))
 
 
 def _shown(now: PartitionNow) -> str | None:

@@ -118,6 +118,7 @@ class _Line(_Strict):
     code: str | None = Field(description="the broker's error name, where there was one")
     read_back: str | None = Field(description="what the cluster showed afterwards; null: not read")
     sends: int = Field(ge=0, description="how often the request went out")
+    possible: bool = Field(description="a request may have been carried out, whatever the status")
     removed_max: int = Field(ge=0, description="upper bound of the records removed by this run")
 
 
@@ -177,6 +178,7 @@ def _line(outcome: Outcome) -> dict[str, Any]:
         "code": outcome.code,
         "read_back": outcome.read_back,
         "sends": outcome.sends,
+        "possible": outcome.possible,
         "removed_max": outcome.removed_max,
     }
 

@@ -2,8 +2,8 @@
 
 import logging
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
@@ -33,12 +33,28 @@ class Go:
 Step = Outcome | Attempt[Any]
 """What one round makes of one action: an end, or another round."""
 
+Look = Callable[[Sequence[Attempt[Any]]], tuple[list[Go], list[Step]]]
+"""What of these may go out as the cluster is now, and what becomes of the others."""
+
+
+def sorted_out(checked: Iterable[Go | Step]) -> tuple[list[Go], list[Step]]:
+    """Those that may go out, and the others."""
+    ready: list[Go] = []
+    rest: list[Step] = []
+    for each in checked:
+        if isinstance(each, Go):
+            ready.append(each)
+        else:
+            rest.append(each)
+    return ready, rest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run of the applier. `clock`: epoch milliseconds. `stop`: asked before each request, true means send nothing new.
 
-    `sending`: told once intents are stored and before their request goes out.
+    `sending`: told once intents are stored and before their request goes out. `checked_at_ms`: when the recheck began, `expires_at_ms`: when the
+    plan does; None: never.
     """
 
     gateway: Gateway
@@ -50,6 +66,8 @@ class Run:
     stop: Callable[[], bool]
     settings: Settings
     sending: Callable[[], None] = _unheard
+    checked_at_ms: int | None = None
+    expires_at_ms: int | None = None
     _halted: Event = field(default_factory=Event)
     _why: list[str] = field(default_factory=list)
 
@@ -69,9 +87,25 @@ class Run:
         self._why.append(why)
         self._halted.set()
 
-    def may_send(self, ready: Sequence[Go]) -> bool:
+    def begin(self, ready: Sequence[Go], look: Look) -> tuple[list[Go], list[Step]]:
+        """What of `ready` is to be sent at once, its intents stored, and what becomes of the rest.
+
+        Where the journal took its time, the look that `ready` rests on is history, so there is another one.
+        """
+        looked_at_ms = self.clock()
+        if not self._may_send(ready):
+            return [], [go.attempt for go in ready]
+        begun = [replace(go, attempt=replace(go.attempt, intended=True)) for go in ready]
+        if self.clock() - looked_at_ms <= self.settings.look_ages_ms:
+            return begun, []
+        return look([go.attempt for go in begun])
+
+    def _may_send(self, ready: Sequence[Go]) -> bool:
         """Store the intents. False: nothing of `ready` may be sent, since the run stops or its journal did not take them."""
         if not ready or self.stopping:
+            return False
+        if (too_late := self._too_late()) is not None:
+            self.halt(too_late)
             return False
         try:
             self.journal.intend(
@@ -85,6 +119,16 @@ class Run:
             return False
         self.sending()
         return True
+
+    def _too_late(self) -> str | None:
+        """A machine may sleep in the middle of a run: what was checked before is no ground for a request afterwards."""
+        now_ms, limit_ms = self.clock(), self.settings.recheck_ages_ms
+        if self.checked_at_ms is not None and now_ms - self.checked_at_ms > limit_ms:
+            ago = (now_ms - self.checked_at_ms) // 60_000
+            return f"the recheck was {ago} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
+        if self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
+            return "the plan expired during this run: plan again"
+        return None
 
     def record(self, ended: Sequence[Outcome]) -> None:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""

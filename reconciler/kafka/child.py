@@ -5,6 +5,7 @@ when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605
 What is asked, and what no answer means, is the caller's business.
 """
 
+import logging
 import os
 import pickle
 import resource
@@ -51,6 +52,7 @@ class Clients:
 Work = Callable[[Clients, Argument, Deadline], Result]
 """A function of a module: it travels by its name, its argument and its result by value. Its clients are the child's own."""
 
+_LOG = logging.getLogger(__name__)
 _GRACE_S = 2.0
 _LENGTH = struct.Struct(">Q")
 _CHILD = f"from {__name__} import serve; serve()"
@@ -68,10 +70,14 @@ class Children:
         self._idle: list[_Child] = []
 
     def call(self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float) -> Result | None:
-        """What `work` returned (it never returns None); None: the child died, or did not come back in time, and what it sent may
-        have been carried out."""
-        with self._child() as child:
-            answer: Result | None = child.ask((work, argument, timeout_s), timeout_s)
+        """What `work` returned (it never returns None); None: the child died, did not come back in time, or could not be started, and what
+        it sent may have been carried out."""
+        try:
+            with self._child() as child:
+                answer: Result | None = child.ask((work, argument, timeout_s), timeout_s)
+        except OSError as unstarted:
+            _LOG.warning("a child process could not be started: %s", unstarted)
+            return None
         return answer
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
+from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect, now, offset_fetch
 from reconciler.kafka.asking import Deadline
 from reconciler.kafka.child import Children, Clients
@@ -37,11 +38,16 @@ class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe to call from several threads. Every call comes back within about `timeout_s`.
 
     A client for each purpose: a DeleteRecords that waits for a slow replica blocks its connection, and a read behind it on the same client
-    times out, or answers -1001 as if it were an offset.
+    times out, or answers -1001 as if it were an offset. A client that cannot be opened is one more way of not getting an answer.
+
+    `cluster_id`: whose groups these are; None: of whoever answers. A name that leads to another cluster by now would show groups as absent.
     """
 
-    def __init__(self, connection: Connection, *, timeout_s: float | None = None) -> None:
+    def __init__(
+        self, connection: Connection, *, timeout_s: float | None = None, cluster_id: str | None = None
+    ) -> None:
         self._connection = connection
+        self._cluster_id = cluster_id
         self._timeout_s = connection.timeout_s if timeout_s is None else timeout_s
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
@@ -60,7 +66,11 @@ class KafkaGateway:
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
-        return now.partitions(self._client("read"), wanted, offsets=offsets, deadline=self._deadline())
+        try:
+            client = self._client("read")
+        except ClusterUnreachable as unopened:
+            return dict.fromkeys(wanted, now.unknown(Unread(str(unopened)), exists=True))
+        return now.partitions(client, wanted, offsets=offsets, deadline=self._deadline())
 
     def committed(
         self, wanted: Mapping[str, Sequence[TopicPartition]]
@@ -77,7 +87,12 @@ class KafkaGateway:
         wanted = sorted(set(groups))
         if not wanted:
             return {}
-        return now.groups(self._client("read"), self._readers, wanted, deadline=self._deadline())
+        try:
+            client = self._client("read")
+        except ClusterUnreachable as unopened:
+            why = Unread(str(unopened))
+            return dict.fromkeys(wanted, GroupNow(listed=why, type=why, state=why, fingerprint=why))
+        return now.groups(client, self._readers, wanted, cluster_id=self._cluster_id, deadline=self._deadline())
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
         for partition, before_offset in before_offsets.items():
@@ -94,8 +109,11 @@ class KafkaGateway:
             )
             return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
 
-        with self._lent() as client:
-            told = _codes(before_offsets, send, deadline)
+        try:
+            with self._lent() as client:
+                told = _codes(before_offsets, send, deadline)
+        except ClusterUnreachable as unopened:
+            told = dict.fromkeys(before_offsets, (int(KafkaError._TRANSPORT), str(unopened)))
         return {partition: item_answer(Operation.DELETE_RECORDS, *each) for partition, each in told.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
@@ -128,6 +146,8 @@ class KafkaGateway:
             # No timeout arguments: this library version answers them with SystemError. The client's socket.timeout.ms holds.
             answer = self._client("elections").elect_leaders(kind, request)
             results = answer.result(timeout=self._deadline().left_s + 1.0)
+        except ClusterUnreachable as unopened:
+            return dict.fromkeys(wanted, item_answer(Operation.ELECT_LEADER, KafkaError._TRANSPORT, str(unopened)))
         except (KafkaException, FutureTimeout) as failure:
             code, text = _code_of(failure)
             return dict.fromkeys(wanted, item_answer(Operation.ELECT_LEADER, code, text))

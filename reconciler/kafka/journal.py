@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from reconciler.errors import JournalUnavailable
+from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.kafka import connect
 from reconciler.kafka.asking import Deadline, reason_of, settle
 from reconciler.kafka.connect import Connection
@@ -41,6 +41,7 @@ class TopicJournal:
         self._topic = topic
         self._author = author
         self._lock = Lock()
+        self._admin: AdminClient | None = None
         self._producer: Producer | None = None
         self._topic_id: str | None = None
         self._clock = Clock()
@@ -72,14 +73,16 @@ class TopicJournal:
         failed: list[KafkaError] = []
         with self._lock:
             # A producer makes a missing topic where the brokers allow it, and no setting of the client forbids it.
-            self._partitions()
-            producer = self._opened()
             try:
+                self._partitions()
+                producer = self._opened()
                 for each in entries:
                     _produce(producer, self._topic, each, failed)
                 left = producer.flush(self._connection.timeout_s)
             except (KafkaException, BufferError) as refused:
                 raise self._unavailable("written", reason_of(refused)) from None
+            except ClusterUnreachable as unopened:
+                raise self._unavailable("written", str(unopened)) from None
             if failed or left:
                 # What is still under way may arrive: an intent too many is harmless, a request without one is not.
                 self._producer = None
@@ -99,7 +102,7 @@ class TopicJournal:
         return self._producer
 
     def _partitions(self) -> tuple[int, ...]:
-        client = connect.admin(self._connection)
+        client = self._admin = self._admin or connect.admin(self._connection)
         deadline = Deadline.after(self._connection.timeout_s)
         described = client.describe_topics(
             TopicCollection([self._topic]), request_timeout=max(0.1, deadline.left_s * 0.9)
@@ -139,9 +142,12 @@ class TopicJournal:
 
     def _read(self, read_to: dict[int, int]) -> Iterator[Entry]:
         """Entries after `read_to` (partition → offset, moved on) up to the end of now, in the order of their times."""
-        partitions = self._partitions()
-        deadline = Deadline.after(self._connection.timeout_s)
-        consumer = connect.consumer(self._connection, {"isolation.level": "read_uncommitted"})
+        try:
+            partitions = self._partitions()
+            deadline = Deadline.after(self._connection.timeout_s)
+            consumer = connect.consumer(self._connection, {"isolation.level": "read_uncommitted"})
+        except ClusterUnreachable as unopened:
+            raise self._unavailable("read", str(unopened)) from None
         try:
             ends = {number: self._span(consumer, number, read_to, deadline) for number in partitions}
             open_ones = {number for number, (start, end) in ends.items() if start < end}

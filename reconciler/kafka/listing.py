@@ -118,9 +118,13 @@ def cleanup_policies(connection: Connection, names: Iterable[str]) -> dict[str, 
     return {name: _policy(future) for name, future in answers.items()}
 
 
-def topic_id_text(topic_id: Any) -> str:
-    """A topic id as Kafka's own tools and the commit log's reader write it; the client prints the other base64 alphabet."""
-    return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
+def topic_id_text(topic_id: Any) -> str | Unread:
+    """A topic id as Kafka's own tools and the commit log's reader write it; the client prints the other base64 alphabet.
+
+    All zeros is how the protocol says that there is none (KIP-516): two topics without an id are not the same topic.
+    """
+    text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
+    return Unread("the brokers give topics no id") if text.strip("A") == "" else text
 
 
 def some_of(items: Sequence[str], limit: int = 3) -> str:

@@ -72,16 +72,19 @@ def partitions(
 
 
 def groups(
-    client: AdminClient, children: Children, wanted: Sequence[str], *, deadline: Deadline
+    client: AdminClient, children: Children, wanted: Sequence[str], *, cluster_id: str | None = None, deadline: Deadline
 ) -> dict[str, GroupNow]:
     """Each group by listing, description and commits. `listed` False takes both a provably complete listing and its coordinator.
 
     While a coordinator moves, its groups are in nobody's listing and no error says so: of a group that nobody lists its own coordinator
-    is asked, too. Of one that is listed, its coordinator has just said type and state, and is only asked for the commits.
+    is asked, too. Of one that is listed, its coordinator has just said type and state, and is only asked for the commits. Where another
+    cluster than `cluster_id` answers by now, nothing is known of any group.
     """
     listing = client.list_consumer_groups(request_timeout=_seconds(deadline))
     rights = client.describe_cluster(include_authorized_operations=True, request_timeout=_seconds(deadline))
     settle(client, (listing, rights), deadline)
+    if (other := _other_cluster(rights, cluster_id)) is not None:
+        return dict.fromkeys(wanted, GroupNow(listed=other, type=other, state=other, fingerprint=other))
     listed, incomplete = _listing(listing, rights)
     doubtful = frozenset(group for group in wanted if group not in listed or listed[group].state is GroupState.UNKNOWN)
     there = tuple(group for group in wanted if group in listed)
@@ -134,16 +137,17 @@ def _of_topic(topic: str, described: Future[Any], chosen: set[int]) -> Iterator[
 def _absent(described: Future[Any]) -> PartitionNow:
     """A partition that the topic's description does not hold: gone if a broker said so, else unknown."""
     if not described.done():
-        return _unknown(Unread("no broker described the topic in time"), exists=True)
+        return unknown(Unread("no broker described the topic in time"), exists=True)
     failure = described.exception()
     if failure is None:
-        return _unknown(_GONE, exists=False)
+        return unknown(_GONE, exists=False)
     if _code(failure) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return _unknown(Unread("there is no such topic"), exists=False)
-    return _unknown(Unread(f"the topic could not be described: {reason_of(failure)}"), exists=True)
+        return unknown(Unread("there is no such topic"), exists=False)
+    return unknown(Unread(f"the topic could not be described: {reason_of(failure)}"), exists=True)
 
 
-def _unknown(why: Unread, *, exists: bool) -> PartitionNow:
+def unknown(why: Unread, *, exists: bool) -> PartitionNow:
+    """A partition of which nothing could be read."""
     return PartitionNow(
         exists=exists, topic_id=why, leader=why, replicas=why, in_sync=why, log_start=why, high_watermark=why
     )
@@ -223,6 +227,16 @@ def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, _List
     if rights.result().authorized_operations is None:
         return listed, Unread("the list of groups may be short: the right to describe the cluster is missing")
     return listed, None
+
+
+def _other_cluster(rights: Future[Any], cluster_id: str | None) -> Unread | None:
+    """Groups have no id of their own: the same name elsewhere is another group."""
+    if cluster_id is None or not rights.done() or rights.exception() is not None:
+        return None
+    found = rights.result().cluster_id
+    return (
+        None if found == cluster_id else Unread(f"the brokers that answer are cluster {found} by now, not {cluster_id}")
+    )
 
 
 def _state(future: Future[Any]) -> GroupState | Unread:

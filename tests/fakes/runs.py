@@ -66,6 +66,8 @@ def run(
     settings: Settings | None = None,
     run_id: str = "run-1",
     gone: Sequence[str] = (),
+    checked_at_ms: int | None = None,
+    expires_at_ms: int | None = None,
 ) -> Applied:
     """Apply with a file journal in `folder` and a clock of its own."""
     clock = clock or Ticker()
@@ -81,6 +83,8 @@ def run(
         stop=stop,
         settings=settings or Settings(),
         gone=gone,
+        checked_at_ms=checked_at_ms,
+        expires_at_ms=expires_at_ms,
     )
     return Applied(list(ended), journal)
 
@@ -92,6 +96,7 @@ def purge(
     *,
     named: Sequence[str] = (),
     accepted: Sequence[AcceptedReader] = (),
+    except_groups: Sequence[str] = (),
     every_ms: int | None = None,
 ) -> DeleteRecords:
     """As planned against the cluster of now."""
@@ -112,7 +117,13 @@ def purge(
             replicas=partition.replicas,
             in_sync=tuple(sorted(partition.in_sync)),
         ),
-        guard=Guard(consumers=Consumers.BLOCK, named=tuple(named), accepted=tuple(accepted), every_ms=every_ms),
+        guard=Guard(
+            consumers=Consumers.BLOCK,
+            named=tuple(named),
+            accepted=tuple(accepted),
+            except_groups=tuple(except_groups),
+            every_ms=every_ms,
+        ),
         vouched=bool(named),
         drift=True,
     )

@@ -133,7 +133,7 @@ def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_pa
     written = next(number for number in numbers if workload.watermarks(servers, log, number)[1] > 0)
     forged = replace(elsewhere(gateway, well, TopicPartition(log, written)), before_offset=1)
     (outcome,) = send([forged], gateway, FileJournal(tmp_path / "journal.jsonl"))
-    assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC", 1)
+    assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC_EXCEPTION", 1)
     assert workload.watermarks(servers, log, written)[0] == 0
 
 

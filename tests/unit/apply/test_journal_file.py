@@ -121,6 +121,17 @@ def test_damage_elsewhere_is_not_harmless(made: FakeCluster, tmp_path: Path, jou
         FileJournal(journal._path).last_purges()
 
 
+def test_a_journal_that_is_cut_off_while_it_is_read(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+    """By whoever rotates logs by copying: said, not waited for."""
+    journal.intend([purge(made, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
+    reading = journal.entries()
+    next(reading)
+    path = tmp_path / "kept" / "journal.jsonl"
+    os.truncate(path, len(b"".join(path.read_bytes().splitlines(keepends=True)[:400])))
+    with pytest.raises(JournalUnavailable, match="was cut off at byte"):
+        list(reading)
+
+
 def test_another_format_is_refused(journal: FileJournal) -> None:
     """A line of a later version is not guessed at."""
     journal._path.parent.mkdir()

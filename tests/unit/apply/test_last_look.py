@@ -1,15 +1,17 @@
 """What the applier looks at again immediately before each request, retries included, and what it makes of it. On the fake cluster."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.journal import FileJournal
 from reconciler.apply.results import exit_code
 from reconciler.kafka.codes import Operation
-from reconciler.model.action import AcceptedReader, Election
+from reconciler.model.action import AcceptedReader, Action, Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupType
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
@@ -86,6 +88,102 @@ def test_a_shrunken_end_is_stale(made: FakeCluster, tmp_path: Path) -> None:
     made.partition(AT).high_watermark = 59
     assert run(made, [wanted], tmp_path).only.status is Status.STALE
     assert made.requests == []
+
+
+def test_a_log_that_was_cut_and_filled_again_is_stale(made: FakeCluster, tmp_path: Path) -> None:
+    """An election out of sync cut it at 40 and producers filled it to 90: the target is inside, and what lies below it is not what was reviewed."""
+    wanted = purge(made, AT, 60)
+    made.partition(AT).high_watermark = 90
+    outcome = run(made, [wanted], tmp_path).only
+    assert (outcome.status, outcome.detail) == (Status.STALE, "the high watermark is 90, it was 100 in the plan")
+    assert made.requests == []
+
+
+class SlowJournal(FileJournal):
+    """Takes `seconds` to store an intent, and meanwhile the world moves."""
+
+    def __init__(self, path: Path, clock: Ticker, seconds: float, meanwhile: Callable[[], None]) -> None:
+        super().__init__(path)
+        self.clock, self.seconds, self.meanwhile = clock, seconds, meanwhile
+
+    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        self.clock.sleep(self.seconds)
+        self.meanwhile()
+
+
+def slowly(
+    made: FakeCluster, wanted: Action, folder: Path, meanwhile: Callable[[], None], *, seconds: float = 20
+) -> Outcome:
+    clock = Ticker()
+    journal = SlowJournal(folder / "journal.jsonl", clock, seconds, meanwhile)
+    return run(made, [wanted], folder, journal=journal, clock=clock).only
+
+
+def test_after_a_slow_journal_a_topic_made_again_is_not_truncated(made: FakeCluster, tmp_path: Path) -> None:
+    """The look before it is history by then."""
+    outcome = slowly(made, purge(made, AT, 60), tmp_path, lambda: recreate(made))
+    assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
+
+
+def test_after_a_slow_journal_groups_are_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
+    """A group that committed, and a named one that went back."""
+    removed = slowly(made, removal(made, "billing"), tmp_path, lambda: made.commit("billing", {AT: 81}))
+    assert (removed.status, removed.sends) == (Status.STALE, 0)
+    purged = slowly(made, purge(made, AT, 60, named=["billing"]), tmp_path, lambda: made.commit("billing", {AT: 10}))
+    assert (purged.status, purged.sends) == (Status.STALE, 0)
+    assert made.requests == []
+
+
+def test_after_a_slow_journal_leaders_are_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
+    """A leader that moved is asked where it is now; a wanted one that fell out of sync is not elected."""
+    outcome = slowly(made, purge(made, AT, 60), tmp_path, lambda: setattr(made.partition(AT), "leader", 2))
+    assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
+    made.partition(AT).leader = 2
+    outcome = slowly(made, election(made, AT), tmp_path, lambda: made.partition(AT).in_sync.discard(1))
+    assert (outcome.status, outcome.sends) == (Status.STALE, 0)
+
+
+def test_a_slow_journal_alone_stops_nothing(made: FakeCluster, tmp_path: Path) -> None:
+    """Nor does the intent of this run start the clock that holds its own request back."""
+    outcome = slowly(made, purge(made, AT, 60, every_ms=30_000), tmp_path, lambda: None)
+    assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
+
+
+def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path) -> None:
+    looks = 0
+    look = made.groups_now
+
+    def groups_now(groups: Sequence[str]) -> object:
+        nonlocal looks
+        looks += 1
+        return look(groups)
+
+    made.groups_now = groups_now  # type: ignore[method-assign, assignment]
+    assert slowly(made, removal(made, "billing"), tmp_path, lambda: None, seconds=2).status is Status.APPLIED
+    assert looks == 2, "before the request and after it"
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"checked_at_ms": START_MS - 30 * 60_000 - 1}, "the recheck was 30 min ago, and it is good for 30 min"),
+        ({"expires_at_ms": START_MS}, "the plan expired during this run: plan again"),
+    ],
+)
+def test_nothing_is_sent_on_an_old_recheck(made: FakeCluster, tmp_path: Path, limits: dict[str, int], why: str) -> None:
+    """A laptop slept between recheck and request: who reads is not looked at again, so nothing goes out."""
+    outcome = run(made, [purge(made, AT, 60)], tmp_path, **limits).only
+    assert outcome.status is Status.NOT_ATTEMPTED
+    assert why in outcome.detail
+    assert made.requests == []
+
+
+def test_a_recheck_of_now_and_a_plan_of_today_stop_nothing(made: FakeCluster, tmp_path: Path) -> None:
+    outcome = run(
+        made, [purge(made, AT, 60)], tmp_path, checked_at_ms=START_MS - 30 * 60_000, expires_at_ms=START_MS + 1
+    ).only
+    assert outcome.status is Status.APPLIED
 
 
 def test_the_bound_starts_where_the_log_does_now(made: FakeCluster, tmp_path: Path) -> None:
@@ -191,6 +289,18 @@ def test_accepted_readers_may_not_fall_further_behind(
 def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
     """A reader accepted at the log start needs no commit of its own."""
     wanted = purge(made, AT, 60, accepted=[AcceptedReader("implied", 0)])
+    assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
+
+
+@pytest.mark.parametrize("moved", ["back", "gone"])
+def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """The recheck leaves them alone wherever they are; a last look that did not would end stale in every run of the plan."""
+    made.commit("console-1", {AT: 50})
+    wanted = purge(made, AT, 60, accepted=[AcceptedReader("console-1", 50)], except_groups=["console-*"])
+    if moved == "gone":
+        del made.groups["console-1"]
+    else:
+        made.commit("console-1", {AT: 40})
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 

@@ -255,3 +255,27 @@ def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
     made.meanwhile = broken
     with pytest.raises(RuntimeError, match="a bug"):
         run(made, actions, tmp_path)
+
+
+def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:
+    """Two leaders in one batch: the first one's purge is an outcome in the journal, though the second one's request breaks."""
+    made = FakeCluster()
+    made.create_topic("orders", 2)
+    made.produce("orders", {0: 100, 1: 100})
+    actions = [purge(made, TopicPartition("orders", number), 60) for number in (0, 1)]
+    made.partition(TopicPartition("orders", 0)).leader = 3
+    made.partition(TopicPartition("orders", 1)).leader = 1
+    seen_leader = [replace(action, seen=replace(action.seen, leader=1)) for action in actions]
+
+    def broken(_operation: Operation) -> None:
+        if made.requests[1:]:
+            raise RuntimeError("a bug")
+
+    made.meanwhile = broken
+    journal = FileJournal(tmp_path / "journal.jsonl")
+    with pytest.raises(RuntimeError, match="a bug"):
+        run(made, seen_leader, tmp_path, journal=journal)
+    ended = [entry for entry in journal.entries() if entry.event is Event.OUTCOME]
+    assert [(str(entry.address), entry.status) for entry in ended] == [
+        ("RetentionFloor/floor/orders[0]", Status.APPLIED.value)
+    ]

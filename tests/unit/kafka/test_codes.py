@@ -65,6 +65,6 @@ def test_codes_have_kafkas_names() -> None:
     assert name_of(0) == "NONE"
     assert name_of(KafkaError.NOT_LEADER_FOR_PARTITION) == "NOT_LEADER_OR_FOLLOWER"
     assert name_of(KafkaError.UNKNOWN_TOPIC_OR_PART) == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert name_of(KafkaError.TOPIC_EXCEPTION) == "INVALID_TOPIC"
+    assert name_of(KafkaError.TOPIC_EXCEPTION) == "INVALID_TOPIC_EXCEPTION"
     assert name_of(KafkaError._TIMED_OUT) == "_TIMED_OUT"
     assert name_of(KafkaError.NON_EMPTY_GROUP) == "NON_EMPTY_GROUP"

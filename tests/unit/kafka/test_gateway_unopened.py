@@ -1,0 +1,93 @@
+"""What the gateway answers where it cannot open a client, or where another cluster answers by now: no fact, and no exception."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reconciler.errors import ClusterUnreachable, JournalUnavailable
+from reconciler.kafka import child, connect, now
+from reconciler.kafka.asking import Deadline
+from reconciler.kafka.child import Children
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.journal import TopicJournal
+from reconciler.kafka.listing import topic_id_text
+from reconciler.model.action import Election
+from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Answer
+from reconciler.model.snapshot import Unread
+
+NOWHERE = Connection(bootstrap_servers="127.0.0.1:9", properties={}, timeout_s=1.0)
+AT = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No client can be opened: certificates that are being changed, a limit of threads."""
+
+    def refuse(*_arguments: object) -> Any:
+        raise ClusterUnreachable("no client could be opened")
+
+    for name in ("admin", "producer", "consumer"):
+        monkeypatch.setattr(connect, name, refuse)
+
+
+@pytest.mark.usefixtures("unopened")
+def test_facts_are_unread_and_requests_are_read_back() -> None:
+    """The outcomes of what was done already must not be lost with an exception."""
+    gateway = KafkaGateway(NOWHERE)
+    partition = gateway.partitions_now([AT], offsets=True)[AT]
+    assert partition.exists
+    assert isinstance(partition.log_start, Unread)
+    group = gateway.groups_now(["billing"])["billing"]
+    assert isinstance(group.listed, Unread)
+    assert "no client could be opened" in group.listed.reason
+    for answer in (
+        gateway.delete_records({AT: 5})[AT],
+        gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
+    ):
+        assert answer.answer in (Answer.READ_BACK, Answer.RETRY)
+
+
+def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of processes."""
+
+    def refuse(*_arguments: object, **_more: object) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(child.subprocess, "Popen", refuse)
+    gateway = KafkaGateway(NOWHERE)
+    assert gateway.delete_groups(["billing"])["billing"].answer in (Answer.READ_BACK, Answer.RETRY)
+    assert isinstance(gateway.committed({"billing": [AT]})["billing", AT], Unread)
+
+
+@pytest.mark.usefixtures("unopened")
+def test_a_journal_without_a_client_is_unavailable() -> None:
+    """The run stops in good order."""
+    journal = TopicJournal(NOWHERE, "journal")
+    with pytest.raises(JournalUnavailable, match="no client could be opened"):
+        journal.last_purges()
+
+
+def test_groups_of_another_cluster_are_unknown() -> None:
+    """A name that leads elsewhere by now: absent there is not removed here, and the same name there is another group."""
+    listing: Future[Any] = Future()
+    listing.set_result(SimpleNamespace(valid=[], errors=[]))
+    described: Future[Any] = Future()
+    described.set_result(SimpleNamespace(cluster_id="elsewhere", authorized_operations=[]))
+    client: Any = SimpleNamespace(
+        poll=lambda _timeout: 0,
+        list_consumer_groups=lambda **_options: listing,
+        describe_cluster=lambda **_options: described,
+    )
+    found = now.groups(client, Children(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
+    assert isinstance(found["billing"].listed, Unread)
+    assert found["billing"].listed.reason == "the brokers that answer are cluster elsewhere by now, not here"
+
+
+def test_no_topic_id_is_not_an_id() -> None:
+    """All zeros (KIP-516): a topic that was made again would look the same."""
+    assert topic_id_text("AAAAAAAAAAAAAAAAAAAAAA==") == Unread("the brokers give topics no id")
+    assert topic_id_text("kAwXdc4bS8u+/XAMPLE0g==") == "kAwXdc4bS8u-_XAMPLE0g"
