@@ -140,7 +140,12 @@ def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_pa
 def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
     now: Any = gateway.partitions_now([at], offsets=True)[at]
     seen = replace(
-        action.seen, topic_id=now.topic_id, log_start=now.log_start, leader=now.leader, replicas=now.replicas
+        action.seen,
+        topic_id=now.topic_id,
+        log_start=now.log_start,
+        high_watermark=now.high_watermark,
+        leader=now.leader,
+        replicas=now.replicas,
     )
     return replace(action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=seen)
 
