@@ -143,7 +143,7 @@ def rows(sizes: Sequence[int], say: Callable[[str], None]) -> list[list[str]]:
         say(f"memory: {size:,} actions {found}")
         made.append(
             [
-                f"{size:,} actions",
+                f"{size:,} action{'' if size == 1 else 's'}",
                 f"{found['seconds']:.1f} s",
                 *(f"{found[step]:.0f}" for step in ("read", "applied", "written")),
             ]

@@ -30,8 +30,18 @@ class Reviewed(Protocol):
 
 def within(plan: Plan, reviewed: Reviewed) -> Plan:
     """`plan` without what `reviewed` does not hold: lower targets, and Blocked (B108) where nothing is left that was reviewed."""
-    known = reviewed.actions if plan.cluster_id == reviewed.cluster_id else ()
-    return replace(plan, decisions=tuple(intersected(plan.decisions, known)))
+    if plan.cluster_id != reviewed.cluster_id:
+        elsewhere = _beyond(f"the reviewed plan is of cluster id {reviewed.cluster_id}, this one of {plan.cluster_id}")
+        return replace(plan, decisions=tuple(_all_blocked(plan.decisions, elsewhere)))
+    return replace(plan, decisions=tuple(intersected(plan.decisions, reviewed.actions)))
+
+
+def _all_blocked(decisions: Iterable[Decision], why: Objection) -> Iterator[Decision]:
+    for decision in decisions:
+        if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
+            yield why.blocked(decision.address, decision.declared_at)
+        else:
+            yield decision
 
 
 def intersected(decisions: Iterable[Decision], reviewed: Iterable[Action]) -> Iterator[Decision]:
