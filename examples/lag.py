@@ -9,17 +9,29 @@ from reconciler.scan import sources
 
 
 def lag(session: SparkSession, bootstrap_servers: str) -> DataFrame:
-    """Records that each group has not read yet, by topic; positions and ends that were not read count for nothing and are told."""
+    """Records that each group has not read yet, by topic, of the brokers' own telling."""
     sources.register(session)
     commits = session.read.format("kafka_group_commits").option("bootstrap.servers", bootstrap_servers).load()
     partitions = session.read.format("kafka_partitions").option("bootstrap.servers", bootstrap_servers).load()
-    ends = partitions.select("topic", "partition", "log_start", "stable_end")
-    behind = f.greatest(f.lit(0), f.col("stable_end") - f.greatest("committed", "log_start"))
+    return behind(commits, partitions)
+
+
+def behind(commits: DataFrame, partitions: DataFrame) -> DataFrame:
+    """What was not read is in no sum: `unread` counts it and `error` tells of it, also in a row without a topic for a group whose commits
+    could not be read at all.
+    """
+    ends = partitions.select("topic", "partition", "log_start", "stable_end", f.col("error").alias("end_error"))
+    known = f.col("committed").isNotNull() & f.col("log_start").isNotNull() & f.col("stable_end").isNotNull()
+    records = f.greatest(f.lit(0), f.col("stable_end") - f.greatest("committed", "log_start"))
     return (
-        commits.where("topic IS NOT NULL")
+        commits.where("topic IS NOT NULL OR error IS NOT NULL")
         .join(ends, ["topic", "partition"], "left")
         .groupBy("group", "topic")
-        .agg(f.sum(behind).alias("lag"), f.sum(f.col("stable_end").isNull().cast("int")).alias("unread"))
+        .agg(
+            f.sum(f.when(known, records)).alias("lag"),
+            f.sum((~known).cast("int")).alias("unread"),
+            f.max(f.coalesce("error", "end_error")).alias("error"),
+        )
         .orderBy(f.desc("lag"))
     )
 

@@ -48,11 +48,12 @@ def settle(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadli
     """Wait until all are done or the deadline is over; whether all are done. Stays interruptible, and drains the client's log."""
     finished = True
     for future in futures:
-        while not future.done() and not deadline.over:
+        # Tens of thousands of answers come by here, and each question takes the future's lock: one of them is enough.
+        while not (done := future.done()) and not deadline.over:
             # A short poll would return without waiting: only logs and errors come through it.
-            _wait(future, min(_SLICE_S, deadline.left_s))
+            wait(future, min(_SLICE_S, deadline.left_s))
             client.poll(0)
-        finished = finished and future.done()
+        finished = finished and done
     client.poll(0)
     return finished
 
@@ -76,10 +77,13 @@ def ask(
     while wanted and (not deadline.over or not answers):
         limit_s = max(_SLICE_S, min(timeout_s / 3, deadline.left_s))
         asked = call(wanted, limit_s)
-        settle(client, asked.values(), deadline)
-        # What was answered in part is worth more than a later question that was not answered at all.
-        answers.update((item, future) for item, future in asked.items() if future.done() or item not in answers)
-        wanted = [item for item in wanted if not (answers[item].done() and enough(answers[item]))]
+        if settle(client, asked.values(), deadline):
+            answers.update(asked)
+            wanted = [item for item in wanted if not enough(answers[item])]
+        else:
+            # What was answered in part is worth more than a later question that was not answered at all.
+            answers.update((item, future) for item, future in asked.items() if future.done() or item not in answers)
+            wanted = [item for item in wanted if not (answers[item].done() and enough(answers[item]))]
         if wanted:
             time.sleep(min(_PAUSE_S, deadline.left_s))
     return answers
@@ -128,7 +132,8 @@ def reason_of(failure: BaseException | KafkaError) -> str:
     return str(failure) or type(failure).__name__
 
 
-def _wait(future: Future[Any], seconds: float) -> None:
+def wait(future: Future[Any], seconds: float) -> None:
+    """Until it is done or the time is over, whichever comes first; raises for neither. Ctrl-C comes through."""
     try:
         future.exception(timeout=seconds)
     except TimeoutError:

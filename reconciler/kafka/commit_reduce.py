@@ -113,6 +113,8 @@ class Reduction:
     def _take_commit(self, entry: _Entry, value: bytes) -> None:
         commit = decode_commit(value)
         if isinstance(commit, Garbled):
+            # It is the commit in force, and nobody can tell for which topic: what came before it proves nothing any more.
+            entry.committed.clear()
             self.garbled += 1
             return
         entry.committed[commit.topic_id] = value

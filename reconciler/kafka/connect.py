@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import certificate
-from reconciler.kafka.asking import Deadline, background, reason_of
+from reconciler.kafka.asking import Deadline, background, reason_of, wait
 
 _CLIENT_LOG = logging.getLogger("reconciler.kafka.client")
 _LOG = logging.getLogger(__name__)
@@ -101,7 +101,9 @@ def cluster_id(connection: Connection) -> str:
     # Not describe_cluster: that waits for the controller, and a KRaft broker names any other as such, a frozen one too.
     answer = background(lambda: client.cluster_id(timeout=connection.timeout_s))
     while not answer.done() and not deadline.over and not reasons.hopeless:
-        client.poll(_SLICE_S)
+        # The answer ends the waiting; what went wrong meanwhile is told by `poll` alone.
+        wait(answer, min(_SLICE_S, deadline.left_s))
+        client.poll(0)
     client.poll(0)
     found = answer.result() if answer.done() and answer.exception() is None else None
     if found:

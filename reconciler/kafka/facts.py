@@ -89,7 +89,8 @@ class Work:
     """What every chunk of one scan is read for. Pickled into the tasks.
 
     `readers`: needed partitions whose readers are wanted, by topic. `named`: groups wanted wherever they stand, by topic.
-    `until_s`: epoch seconds at which silent brokers are given up; a clock that is off costs patience, not facts. `log_limit_s`: how long one chunk of the commit log may take.
+    `until_s`: epoch seconds at which silent brokers are given up, later than the last chunk begins where brokers answer; a clock that is
+    off costs patience, not facts. `log_limit_s`: how long one chunk of the commit log may take.
     """
 
     connection: Connection

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
@@ -107,9 +107,8 @@ _GROUP_ENOUGH = succeeded_or(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One offset of one partition: by name, or (int) by timestamp."""
+class _Question(NamedTuple):
+    """One offset of one partition: by name, or (int) by timestamp. A tuple, since each is looked up half a dozen times."""
 
     what: str | int
     topic: str
@@ -167,9 +166,10 @@ def _offset_enough(lowest: int) -> Callable[[Future[Any]], bool]:
 
 
 def _offset(future: Future[Any], lowest: int, connection: Connection) -> int | str:
-    if not future.done():
+    try:
+        failure = future.exception(timeout=0)
+    except TimeoutError:
         return f"no answer within {connection.timeout_s:.0f} s"
-    failure = future.exception()
     if failure is not None:
         if code_of(failure) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return "the right DESCRIBE on the topic is missing"

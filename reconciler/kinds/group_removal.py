@@ -176,7 +176,10 @@ def _evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, exact
     group = shown(facts.group)
     if idle_for_ms == 0:
         if exact:
-            return _Evidence("and idleFor 0s asks for no evidence that it is idle")
+            # Brokers leave commits on such topics out of their answer, and only the log, which is not asked here, would show them.
+            return _Evidence(
+                "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal may not describe go, too, and are not counted"
+            )
         return Objection(
             code="B305",
             reason=f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it",

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.facts import GROUP, PARTITION, TOPIC
+from reconciler.kafka.facts import GROUP, PARTITION, RUN, TOPIC
 from reconciler.kafka.group_listing import GroupListing, ListedGroup
 from reconciler.kafka.listing import ListedPartition, TopicListing, some_of
 from reconciler.model.names import TopicPartition
@@ -30,6 +30,24 @@ Row = Mapping[str, Any]
 
 _LISTED_TYPES = ("classic", "consumer")
 """What a group seems to be that would be on the current list call if it were: a Connect group begins with a record that names no protocol."""
+_COLUMNS: Mapping[int, Sequence[str]] = {
+    PARTITION: ("error", "log_start", "stable_end", "high_watermark", "offsets_at", "readers", "origins"),
+    GROUP: (
+        "error",
+        "commits",
+        "commit_topics",
+        "fingerprint",
+        "commit_keys",
+        "last_activity_ms",
+        "log_partition",
+        "log_offset",
+        "seems",
+        "live",
+    ),
+    TOPIC: ("records", "unread"),
+    RUN: ("error", "records", "skipped", "garbled"),
+}
+"""What is read here of a row about each kind of subject."""
 _NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 
 
@@ -75,17 +93,23 @@ def rows_of(table: pa.Table) -> Rows:
     topics: dict[str, Row] = {}
     runs: list[Row] = []
     for batch in table.to_batches(max_chunksize=50_000):
-        for row in batch.to_pylist():
-            subject = row["subject"]
-            if subject == PARTITION:
-                partitions[TopicPartition(row["name"], row["number"])] = row
-            elif subject == GROUP:
-                groups[row["name"]] = row
-            elif subject == TOPIC:
-                topics[row["name"]] = row
-            else:
-                runs.append(row)
+        for row in _of(batch, PARTITION):
+            partitions[TopicPartition(row["name"], row["number"])] = row
+        groups.update((row["name"], row) for row in _of(batch, GROUP))
+        topics.update((row["name"], row) for row in _of(batch, TOPIC))
+        runs.extend(_of(batch, RUN))
     return Rows(partitions, groups, topics, runs)
+
+
+def _of(batch: pa.RecordBatch, subject: int) -> Iterator[Row]:
+    """Rows about one kind of subject, as dictionaries of its columns alone: the others would take most of the time, and all are null."""
+    # By now it has been loaded together with pandas; at the top of the module every command would wait for it.
+    from pyarrow import compute as pc
+
+    about = batch.filter(pc.equal(batch.column("subject"), subject))
+    names = ("name", "number", *_COLUMNS[subject])
+    for values in zip(*(about.column(name).to_pylist() for name in names), strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 def commit_log(runs: Iterable[Row], *, partitions: int, asked: bool, missing: Unread | None) -> CommitLog:
@@ -135,16 +159,15 @@ def _partition(
     log: CommitLog,
     purge: int | Unread | None,
 ) -> PartitionFacts:
-    known = PartitionFacts(
-        partition=partition,
-        topic_id=wish.topic.topic_id,
-        leader=listed.leader,
-        replicas=listed.replicas,
-        in_sync=listed.in_sync,
-        last_purge_ms=purge,
-    )
     if not wish.full:
-        return known
+        return PartitionFacts(
+            partition=partition,
+            topic_id=wish.topic.topic_id,
+            leader=listed.leader,
+            replicas=listed.replicas,
+            in_sync=listed.in_sync,
+            last_purge_ms=purge,
+        )
     unread = _why_unread(listed, row)
     row = row or {}
     log_start = _value(row, "log_start", unread)
@@ -157,8 +180,14 @@ def _partition(
     readers: tuple[Reader, ...] | Unread = NOT_ASKED
     if wish.readers or wish.named:
         readers = _readers(wish, row, log_start, log)
-    return replace(
-        known,
+    # Not the former with `replace`, which takes longer than all the rest.
+    return PartitionFacts(
+        partition=partition,
+        topic_id=wish.topic.topic_id,
+        leader=listed.leader,
+        replicas=listed.replicas,
+        in_sync=listed.in_sync,
+        last_purge_ms=purge,
         log_start=log_start,
         stable_end=stable_end,
         high_watermark=_value(row, "high_watermark", unread),
@@ -244,8 +273,9 @@ def _with_commits(
     unread = Unread(row.get("error") or "the scan brought no answer for the group's commits")
     if listed is None or not listed.listed:
         unread = Unread("commits of a group that no list call names cannot be read")
-    elif row.get("commits") is not None and (row.get("commit_keys") or 0) > row["commits"]:
-        # Brokers leave commits on topics that the caller may not describe out of their answer, without an error.
+    elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:
+        # Brokers leave commits on topics that the caller may not describe out of their answer, without an error. Only the log shows it:
+        # where it is not read, which `idleFor: 0s` alone allows, the removal itself says that such commits are not counted.
         told = (
             f"the commit log holds {row['commit_keys']} commits of the group, and its coordinator told {row['commits']}"
         )

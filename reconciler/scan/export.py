@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reconciler import __version__
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unread
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unread
 
 FORMAT_VERSION = "1.0"
 _ROWS_PER_BATCH = 50_000
@@ -75,7 +75,9 @@ def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
     """partitions/, groups/, topics/ and run.json under `out`; what is there is replaced file by file. Raises OSError."""
     written = [
         _parquet(
-            out / "partitions", PARTITION_COLUMNS, (_partition(p) for _, p in sorted(snapshot.partitions.items()))
+            out / "partitions",
+            PARTITION_COLUMNS,
+            (_partition(snapshot, p) for _, p in sorted(snapshot.partitions.items())),
         ),
         _parquet(out / "groups", GROUP_COLUMNS, (_group(g) for _, g in sorted(snapshot.groups.items()))),
         _parquet(out / "topics", TOPIC_COLUMNS, (_topic(t) for _, t in sorted(snapshot.topics.items()))),
@@ -108,7 +110,7 @@ def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
     }
 
 
-def _partition(facts: PartitionFacts) -> dict[str, Any]:
+def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, Any]:
     readers = facts.readers
     return {
         "topic": facts.partition.topic,
@@ -120,8 +122,24 @@ def _partition(facts: PartitionFacts) -> dict[str, Any]:
         "readers": None
         if isinstance(readers, Unread)
         else [{**asdict(reader), "topic_id": _known(reader.topic_id)} for reader in readers],
-        "unread": _unread(facts, PARTITION_COLUMNS.names),
+        "unread": [*_unread(facts, PARTITION_COLUMNS.names), *_unread_within(snapshot, facts)],
     }
+
+
+def _unread_within(snapshot: ClusterSnapshot, facts: PartitionFacts) -> Iterator[tuple[str, str]]:
+    """The same for what is missing within a column that has a value."""
+    for at, offset in facts.offsets_at.items():
+        if isinstance(offset, Unread):
+            yield f"offsets_at[{at}]", offset.reason
+    if isinstance(facts.readers, Unread):
+        return
+    # Where only the groups that a policy names were asked for, nobody else is told.
+    missing = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
+    if missing is not None:
+        yield "readers", missing.reason
+    for reader in facts.readers:
+        if isinstance(reader.topic_id, Unread):
+            yield f"readers[{reader.group}].topic_id", reader.topic_id.reason
 
 
 def _group(facts: GroupFacts) -> dict[str, Any]:
@@ -132,7 +150,10 @@ def _group(facts: GroupFacts) -> dict[str, Any]:
         ),
         "log_partition": None if isinstance(newest, Unread) else newest[0],
         "log_offset": None if isinstance(newest, Unread) else newest[1],
-        "unread": _unread(facts, GROUP_COLUMNS.names),
+        "unread": [
+            *_unread(facts, GROUP_COLUMNS.names),
+            *((name, newest.reason) for name in ("log_partition", "log_offset") if isinstance(newest, Unread)),
+        ],
     }
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.facts import Chunk, CommitsChunk, LogChunk, PartitionsChunk, Work
+from reconciler.scan.aside import Aside
 from reconciler.scan.reduce import reduced
 from reconciler.scan.session import close, first_line, log_hint
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SLICE_S = 0.25
+_INTERRUPT_LIMIT_S = 3.0
 _PROGRESS_EVERY_S = 2.0
 
 
@@ -40,6 +42,10 @@ def run(
         except BaseException as failure:  # noqa: BLE001 - handed to the waiting thread, which sorts it out
             future.set_exception(failure)
 
+    def interrupted() -> bool:
+        """Whether Spark took notice. One that hangs does not, and the session is of no use any more."""
+        return Aside(lambda: session.interruptTag(tag)).done_within(_INTERRUPT_LIMIT_S)
+
     threading.Thread(target=query, name="spark-query", daemon=True).start()
     what = _what(chunks)
     progress(f"reading {what}")
@@ -49,13 +55,15 @@ def run(
             _nap(future)
             now = monotonic()
             if now - started > limit_s:
-                session.interruptTag(tag)
-                raise ScanFailed(f"Spark had not read {what} after {limit_s:.0f} s{log_hint()}")
+                hint = log_hint()
+                if not interrupted():
+                    close(at_once=True)
+                raise ScanFailed(f"Spark had not read {what} after {limit_s:.0f} s{hint}")
             if now - said > _PROGRESS_EVERY_S:
                 said = now
                 progress(f"reading {what} ({now - started:.0f} s)")
     except KeyboardInterrupt:
-        session.interruptTag(tag)
+        interrupted()
         close(at_once=True)
         raise
     failure = future.exception()

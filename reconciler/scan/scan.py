@@ -99,12 +99,13 @@ def scan(
     connection = replace(connection, timeout_s=min(connection.timeout_s, timeout_s))
     with nullcontext(start) if start is not None else starting(needs, engine) as start:
         cluster_id = connect.cluster_id(connection)
-        listed = _list(needs, connection, progress)
+        with _unswept():
+            listed = _list(needs, connection, progress)
         table = _read(needs, connection, listed, start, progress)
     with _unswept():
         rows = assemble.rows_of(table)
         snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
-    snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
+        snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
     progress(_summary(snapshot, rows))
     return snapshot
 
@@ -150,7 +151,9 @@ def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
 
 @contextmanager
 def _unswept() -> Iterator[None]:
-    """Rows become objects that all stay: searching them for cycles again and again takes as long as making them, and longer the more there are."""
+    """Listings and rows become objects that all stay: searching them for cycles again and again takes as long as making them, and longer
+    the more there are. It holds for all threads; what they leave behind in the meantime is swept afterwards.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -225,7 +228,7 @@ def _chunks(listed: _Listed) -> tuple[Chunk, ...]:
     )
 
 
-def _work(needs: Needs, connection: Connection, listed: _Listed) -> Work:
+def _work(needs: Needs, connection: Connection, listed: _Listed, reading_s: float) -> Work:
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}
     for wish in listed.wishes:
@@ -237,9 +240,16 @@ def _work(needs: Needs, connection: Connection, listed: _Listed) -> Work:
         readers={topic: _compact(numbers) for topic, numbers in readers.items()},
         named=named,
         groups=needs.groups,
-        until_s=time.time() + connection.timeout_s,
+        # One bound for all chunks, so that a silent broker is not waited for in each of them; but those whose turn comes late, after so
+        # many that were answered, once had five seconds left of the whole patience.
+        until_s=time.time() + reading_s + connection.timeout_s,
         log_limit_s=_LOG_START_S + connection.timeout_s + sum(listed.log.sizes.values()) / _SLOWEST_RECORDS_PER_S,
     )
+
+
+def _limit_s(work: Work, reading_s: float) -> float:
+    """A job is lost as a whole after every step of several chunks in a row had its patience, and the reading and the commit log their time."""
+    return 6 * work.connection.timeout_s + reading_s + work.log_limit_s
 
 
 def _compact(numbers: list[int]) -> tuple[int, ...] | range:
@@ -249,17 +259,16 @@ def _compact(numbers: list[int]) -> tuple[int, ...] | range:
 
 def _read(needs: Needs, connection: Connection, listed: _Listed, start: Start | None, progress: Progress) -> pa.Table:
     chunks = _chunks(listed)
+    reading_s = wishes.reading_s(chunks, listed.log.sizes)
     if start is not None and chunks:
         progress("waiting for Spark")
         session = start.result()
-        work = _work(needs, connection, listed)
-        # A job is lost as a whole after every step of several chunks in a row had its patience, and the commit log its time.
-        limit_s = 6 * connection.timeout_s + work.log_limit_s
-        return run(session, work, chunks, limit_s=limit_s, progress=progress)
+        work = _work(needs, connection, listed, reading_s)
+        return run(session, work, chunks, limit_s=_limit_s(work, reading_s), progress=progress)
     if start is not None:
         start.abandon()
     # Only commits of a few groups are read without Spark: one row per group.
-    work = _work(needs, connection, listed)
+    work = _work(needs, connection, listed, reading_s)
     batches = [
         batch
         for number, chunk in enumerate(chunks)

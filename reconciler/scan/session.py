@@ -13,12 +13,13 @@ import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from reconciler.errors import ScanFailed
 from reconciler.scan import jvm
+from reconciler.scan.aside import Aside
 from reconciler.scan.ship import ship
 
 if TYPE_CHECKING:
@@ -29,11 +30,21 @@ _LOG = logging.getLogger(__name__)
 _START_LIMIT_S = 120.0
 _CONNECT_LIMIT_S = 10.0
 _ABANDON_LIMIT_S = 5.0
+_ALIVE_LIMIT_S = 5.0
+_STOP_LIMIT_S = 5.0
+_HURRIED_S = 2.0
 _CONNECT_PORT = 15002
 
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
 _LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# A stage whose executor was lost is run again, and may meet another cluster than at first: with new offsets, or with other rows. Mixed with
+# what the first run left in the shuffle, a subject could be told twice or not at all. These compare the rows of both runs, whatever their
+# order, and where they differ run again all that rests on them. Only newer versions of Spark do so unless told.
+_ONE_READING: Mapping[str, str] = {
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
 _QUIET: Mapping[str, str] = {
     "spark.app.name": "kafka-reconciler",
     "spark.ui.enabled": "false",
@@ -44,6 +55,7 @@ _QUIET: Mapping[str, str] = {
     "spark.speculation": "false",
     # Lists of readers of more than 128 partitions would be sorted, spilled and merged instead of kept in a table.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+    **_ONE_READING,
 }
 
 
@@ -89,30 +101,82 @@ class Start:
             self._future.set_exception(failure)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """What this module started and has to end. `leave`: lets go of it; `gateway`: into the JVM, if there is one."""
+
+    leave: Aside[None]
+    gateway: Any = None
+    session: "SparkSession | None" = None
+
+
+_held: _Held | None = None
+
+
 def close(*, at_once: bool = False) -> None:
-    """Stop the session of this process, if any, and its JVM. Safe to call twice, and after Ctrl-C (`at_once`: nobody wants to wait)."""
+    """Stop the session of this process, if any, and its JVM. Safe to call twice, and after Ctrl-C (`at_once`: nobody wants to wait).
+
+    Takes seconds at most: a JVM that does not answer is killed, a Connect server that does not answer keeps the session until it
+    forgets it by itself.
+    """
+    global _held
+    held, _held = _held, None
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    gateway = SparkContext._gateway
+    limit_s = _HURRIED_S if at_once else _STOP_LIMIT_S
+    gateway = SparkContext._gateway if held is None or held.gateway is None else held.gateway
     if gateway is None:
-        session = SparkSession.getActiveSession()
-        if session is not None:
-            session.stop()
+        if held is not None:
+            held.leave.done_within(limit_s)
+            _forget(held.session)
         return
-    if SparkContext._active_spark_context is not None:
-        SparkContext._active_spark_context.stop()
-    gateway.shutdown()
+    started = jvm.of(gateway)
+    context = SparkContext._active_spark_context
+    if context is not None and started is not None and started.process.poll() is not None:
+        # Nobody is there to be asked.
+        context._jsc = None
+    left = (_leaving(gateway) if held is None else held.leave).done_within(limit_s)
+    if started is not None:
+        started.end(at_once=at_once or not left)
+    if context is not None:
+        context._jsc = None
     # pyspark would go on talking to the dead gateway.
+    SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None
     SparkSession._activeSession = None
-    started = jvm.of(gateway)
-    if started is not None:
-        started.end(at_once=at_once)
+
+
+def _leaving(gateway: Any) -> Aside[None]:
+    """What SparkContext.stop does, without its words on a JVM that has died and without a second of waiting for the accumulators, and then
+    the end of the connection.
+    """
+    from pyspark import SparkContext
+
+    accumulators: Any = None
+
+    def leave() -> None:
+        nonlocal accumulators
+        context = SparkContext._active_spark_context
+        accumulators = getattr(context, "_accumulatorServer", None)
+        if accumulators is not None:
+            # A JVM that ends in the middle of a sentence would be told on the terminal, with a stack.
+            accumulators.handle_error = lambda *_: None
+        try:
+            if getattr(context, "_jsc", None) is not None:
+                context._jsc.stop()
+        finally:
+            gateway.shutdown()
+
+    def after() -> None:
+        if accumulators is not None:
+            accumulators.shutdown()
+
+    return Aside(leave, after)
 
 
 def log_hint() -> str:
@@ -128,10 +192,17 @@ def log_hint() -> str:
 def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     from pyspark.sql import SparkSession
 
-    # The active session belongs to a thread; this one belongs to the process.
+    # The active session belongs to a thread; these belong to the process.
     warm = SparkSession._instantiatedSession
-    if warm is not None and warm._sc._jsc is not None:
-        return warm
+    if warm is None and engine.remote and _held is not None and _held.session is not None:
+        # Nobody waits for a server that is away longer than for one that never was there.
+        _need_listener(engine.remote)
+        warm = _held.session
+    if warm is not None:
+        if _alive(warm):
+            return warm
+        _LOG.info("spark=gone")
+        close(at_once=True)
     try:
         session = _connect(engine) if engine.remote else _launch(engine, abandoned)
         ship(session)
@@ -139,18 +210,60 @@ def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
         raise
     except Exception as failure:  # noqa: BLE001 - pyspark, py4j and gRPC each raise trees of their own
         _LOG.debug("spark_start=failed", exc_info=failure)
-        raise ScanFailed(f"{_where(engine)} did not start a session: {first_line(failure)}{log_hint()}") from None
+        told = f"{_where(engine)} did not start a session: {first_line(failure)}{log_hint()}"
+        # One that lacks our code would be taken for a warm one the next time.
+        close(at_once=True)
+        raise ScanFailed(told) from None
     return session
 
 
 def _connect(engine: Engine) -> "SparkSession":
     from pyspark.sql import SparkSession
 
+    global _held  # noqa: PLW0603 - a process has one session
     _need_listener(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
-    for name, value in engine.conf.items():
+    # A server that does not know or allow one of them says so in a warning that the client keeps to itself.
+    for name, value in (dict(_ONE_READING) | dict(engine.conf)).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.create()
+    _held = _Held(leave=Aside(lambda: _release(session)), session=session)
+    atexit.register(close)
+    return session
+
+
+def _release(session: "SparkSession") -> None:
+    """What the session's `stop` does, without its lock: as long as a server does not answer, no new session could be made."""
+    try:
+        session.client.release_session()
+    finally:
+        session.client.close()
+
+
+def _forget(session: "SparkSession | None") -> None:
+    from pyspark.sql.connect.session import SparkSession as Remote
+
+    if Remote._default_session is session:
+        Remote._default_session = None
+
+
+def _alive(session: "SparkSession") -> bool:
+    """Whether Spark is there and still has the session. One that does not answer is not."""
+    from pyspark import SparkContext
+    from pyspark.sql.session import SparkSession as Classic
+
+    if not isinstance(session, Classic):
+        return Aside(lambda: session.conf.get("spark.sql.session.timeZone")).done_within(_ALIVE_LIMIT_S)
+    started = jvm.of(SparkContext._gateway)
+    java_context = session._sc._jsc
+    if java_context is None or (started is not None and started.process.poll() is not None):
+        return False
+    return Aside(lambda: _need_running(java_context)).done_within(_ALIVE_LIMIT_S)
+
+
+def _need_running(java_context: Any) -> None:
+    if java_context.sc().isStopped():
+        raise ScanFailed("Spark's context was stopped")
 
 
 def _need_listener(remote: str) -> None:
@@ -174,6 +287,7 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    global _held  # noqa: PLW0603 - a process has one session
     properties = _properties(engine)
     conf = SparkConf(loadDefaults=False)
     for name, value in properties.items():
@@ -181,13 +295,18 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     if SparkContext._gateway is None:
         archived = properties.get(_JAVA_OPTIONS) == _LOCAL_JVM
         gateway = jvm.start(conf, abandoned, limit_s=_START_LIMIT_S, archived=archived)
+        _held = held = _Held(leave=_leaving(gateway), gateway=gateway)
         atexit.register(close)
         context = SparkContext(conf=conf, gateway=gateway)
     else:
+        gateway = SparkContext._gateway
+        held = _Held(leave=_leaving(gateway), gateway=gateway)
         context = SparkContext.getOrCreate(conf)
     # Only spark-submit heeds the property; a context takes `python3` from PATH, which may lack pyarrow.
     context.pythonExec = properties["spark.pyspark.python"]
-    return SparkSession(context)
+    session = SparkSession(context)
+    _held = replace(held, session=session)
+    return session
 
 
 def _properties(engine: Engine) -> dict[str, str]:

@@ -23,11 +23,11 @@ def ship(session: "SparkSession") -> None:
     """Put what tasks import on the workers' path. The name carries the content: a warm server may still hold another version."""
     data = archive()
     name = f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
-    started = _local_jvm()
-    if started is not None:
-        # Executors fetch the file from this very path for as long as the session lives.
-        _add(session, started.folder / name, data)
+    lasting = _lasting(session)
+    if lasting is not None:
+        _add(session, lasting / name, data)
         return
+    # A server takes the content itself.
     with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as folder:
         _add(session, Path(folder) / name, data)
 
@@ -51,7 +51,19 @@ def _add(session: "SparkSession", path: Path, data: bytes) -> None:
     session.addArtifacts(str(path), pyfile=True)
 
 
-def _local_jvm() -> jvm.Jvm | None:
-    from pyspark import SparkContext
+def _lasting(session: "SparkSession") -> Path | None:
+    """A folder that is there as long as the session's context: executors fetch the file from its very path, with their first task and when
+    they are started anew. None for a Connect session.
+    """
+    from pyspark import SparkContext, SparkFiles
+    from pyspark.sql.session import SparkSession as Classic
 
-    return jvm.of(SparkContext._gateway)
+    if not isinstance(session, Classic):
+        return None
+    started = jvm.of(SparkContext._gateway)
+    if started is not None:
+        return started.folder
+    # Not in the folder of the context's files itself, where Spark would take it for one that was added before.
+    folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
+    folder.mkdir(exist_ok=True)
+    return folder

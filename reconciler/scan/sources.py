@@ -22,8 +22,8 @@ from reconciler.kafka.commit_log import read_commit_log
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.facts import CommitsChunk, LogChunk, PartitionsChunk
 from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC, TopicListing
-from reconciler.kafka.read import read_group_commits, read_partitions
+from reconciler.kafka.listing import COMMIT_LOG_TOPIC, ListedPartition, TopicListing
+from reconciler.kafka.read import PartitionAsk, read_group_commits, read_partitions
 from reconciler.kafka.tables import COMMIT_LOG, GROUP_COMMITS, PARTITIONS
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
@@ -190,7 +190,7 @@ class CommitLogReader(DataSourceReader):
             return []
         if isinstance(log.partitions, Unread):
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
-        return [Chunk(chunk) for chunk in wishes.log_chunks({p.number: 1 for p in log.partitions})]
+        return [Chunk(chunk) for chunk in wishes.log_chunks(log_sizes(self.options.connection, log.partitions))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Chunk)
@@ -222,6 +222,17 @@ def _metadata(topics: TopicListing, wanted: Iterable[str]) -> dict[tuple[str, in
             facts = (topic.topic_id, partition.leader, partition.replicas, partition.in_sync)
             found[name, partition.number] = tuple(None if isinstance(fact, Unread) else fact for fact in facts)
     return found
+
+
+def log_sizes(connection: Connection, partitions: Iterable[ListedPartition]) -> dict[int, int]:
+    """Offsets that each partition of the commit log spans, none where that is not known: its reading then says why it failed."""
+    sizes = dict.fromkeys((p.number for p in partitions), 0)
+    led = [p.number for p in partitions if isinstance(p.leader, int)]
+    for batch in read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)]):
+        for row in batch.to_pylist():
+            if row["high_watermark"] is not None and row["log_start"] is not None:
+                sizes[row["partition"]] = row["high_watermark"] - row["log_start"]
+    return sizes
 
 
 def _of(

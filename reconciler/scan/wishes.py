@@ -20,6 +20,11 @@ _SMALL = 500
 _GROUPS_PER_CHUNK = 500
 _LOG_RECORDS_PER_CHUNK = 400_000
 _LOG_SMALL = 100_000
+# About a fifth of what one core was measured to read (bench/RESULTS.md; a group with fifty commits): time too many is waited only for
+# brokers that are silent, time too few loses facts of brokers that are well.
+_PARTITIONS_PER_S = 2_000
+_GROUPS_PER_S = 500
+_LOG_RECORDS_PER_S = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +154,20 @@ def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
 def in_reading_order(logs: Sequence[Chunk], partitions: Sequence[Chunk], commits: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """The slow ones first, so that they do not end alone."""
     return (*logs, *partitions, *commits)
+
+
+def reading_s(chunks: Iterable[Chunk], log_sizes: Mapping[int, int]) -> float:
+    """Seconds after which the last chunk should have had its turn where all brokers answer, reckoned slowly and for a single core."""
+    seconds = 0.0
+    for chunk in chunks:
+        match chunk:
+            case PartitionsChunk(asks):
+                seconds += sum(len(ask.partitions) for ask in asks) / _PARTITIONS_PER_S
+            case CommitsChunk(groups):
+                seconds += len(groups) / _GROUPS_PER_S
+            case LogChunk(numbers):
+                seconds += sum(log_sizes[number] for number in numbers) / _LOG_RECORDS_PER_S
+    return seconds
 
 
 def commit_groups(needs: Needs, groups: GroupListing) -> frozenset[str]:

@@ -93,9 +93,9 @@ def standalone(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
+def connect_server(folder: Path, port: int | None = None) -> Iterator[str]:
     """A Spark Connect server with two cores; its `sc://` address."""
-    port = free_port()
+    port = port or free_port()
     conf = {
         "spark.master": "local[2]",
         "spark.driver.host": "127.0.0.1",

@@ -1,7 +1,10 @@
 """The data sources and the Parquet files: what others build on."""
 
 import json
+import os
 import runpy
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -9,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from reconciler.kafka import workload
+from reconciler.kafka import listing, workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.workload import Record, Topic
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
+from reconciler.model.snapshot import Unread
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import sources
 from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
@@ -73,7 +77,92 @@ def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: st
     half_read_topic(cluster, unique)
     example = runpy.run_path(str(EXAMPLE))
     found = example["lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
-    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unread": 0}]
+    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unread": 0, "error": None}]
+
+
+def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
+    """A group whose commits could not be read once was in no row, and a log start that was not read once counted as the group's position."""
+    commits = [
+        ("reads", "orders", 0, 4, None),
+        ("reads", "orders", 1, 4, None),
+        ("reads", "orders", 2, 4, None),
+        ("may-not", None, None, None, "GROUP_AUTHORIZATION_FAILED"),
+        ("reads", None, None, None, None),
+    ]
+    partitions = [
+        ("orders", 0, 6, 10, None),
+        ("orders", 1, None, 10, "the broker was silent"),
+        ("orders", 2, 0, None, None),
+    ]
+    found = runpy.run_path(str(EXAMPLE))["behind"](
+        session.createDataFrame(commits, "group string, topic string, partition int, committed long, error string"),
+        session.createDataFrame(
+            partitions, "topic string, partition int, log_start long, stable_end long, error string"
+        ),
+    )
+    assert found.toArrow().to_pylist() == [
+        {"group": "reads", "topic": "orders", "lag": 4, "unread": 2, "error": "the broker was silent"},
+        {"group": "may-not", "topic": None, "lag": None, "unread": 1, "error": "GROUP_AUTHORIZATION_FAILED"},
+    ]
+
+
+ANOTHER_JOB = """
+import runpy, sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master("local[2]").getOrCreate()
+example = runpy.run_path(sys.argv[1])
+found = example["lag"](session, sys.argv[2])
+def pids(batches):
+    import os, pyarrow as pa
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
+print(session.range(0, 4, 1, 4).mapInArrow(pids, "pid long").count())
+print(found.where(f"topic = '{sys.argv[3]}'").first()["lag"])
+"""
+
+
+def run_as_user(*words: str) -> str:
+    """What a script says that starts a session of its own, in the virtual environment of this process."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=EXAMPLE.parents[1],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None:
+    """As a process, in a session that pyspark made: executors once found no code, the file being gone before their first task."""
+    half_read_topic(cluster, unique)
+    said = run_as_user("examples/lag.py", cluster.bootstrap_servers)
+    (line,) = [line for line in said.splitlines() if unique in line]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [f"{unique}-g", unique, "6", "0", "NULL"]
+
+
+def test_other_jobs_of_the_session_run(cluster: Cluster, unique: str) -> None:
+    """Whoever registers the sources goes on with jobs of his own, and with other executors."""
+    half_read_topic(cluster, unique)
+    assert run_as_user("-c", ANOTHER_JOB, str(EXAMPLE), cluster.bootstrap_servers, unique).split() == ["4", "6"]
+
+
+def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
+    """Once each partition counted for one record, so that any log was read by one task."""
+    half_read_topic(cluster, unique)
+    log = listing.describe_topics(connection, listing.list_topics(connection), [listing.COMMIT_LOG_TOPIC])
+    partitions = log.topics[listing.COMMIT_LOG_TOPIC].partitions
+    assert not isinstance(partitions, Unread)
+    sizes = sources.log_sizes(connection, partitions)
+    assert set(sizes) == {partition.number for partition in partitions}
+    before = sum(sizes.values())
+    for _ in range(10):
+        workload.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
+    assert sum(sources.log_sizes(connection, partitions).values()) >= before + 10
 
 
 def test_export_writes_documented_parquet(

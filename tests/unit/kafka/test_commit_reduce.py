@@ -121,6 +121,19 @@ def test_reduce_a_tombstone_ends_earlier_commits() -> None:
     assert list(reduction.origins(None)) == [Origin("g", "t", 0, 2, TEXT_B)]
 
 
+def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
+    """The topic id of an older commit once passed for that of the newest, which was of a version that nobody here knows."""
+    newer = commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4)
+    records = [
+        (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
+        (commit_key(COMMIT), b"\0\5" + newer[2:], 2),
+    ]
+    reduction = reduce(*records)
+    assert list(reduction.origins(None)) == []
+    assert (reduction.garbled, only_life(reduction)) == (1, Life("g", 1_000, 1, GroupType.CLASSIC, True, 1))
+    assert list(reduce(*records, (commit_key(COMMIT), newer, 3)).origins(None)) == [Origin("g", "t", 0, 9, TEXT_B)]
+
+
 def test_reduce_versions_without_topic_ids_say_so() -> None:
     """Before 4.2 the broker wrote no topic id: None, not a made-up one."""
     assert list(reduce((commit_key(COMMIT), commit_value(COMMIT, 3), 1)).origins(None)) == [

@@ -134,7 +134,10 @@ def test_idle_for_zero_gives_up_the_evidence_for_an_exact_name() -> None:
     """No time is read, and none is recorded even where the facts happen to hold one."""
     decision = decided(group(), idleFor="0s")
     assert isinstance(decision, DeleteGroup)
-    assert decision.reason == "EMPTY, and idleFor 0s asks for no evidence that it is idle"
+    assert decision.reason == (
+        "EMPTY, and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal may not describe go, too, "
+        "and are not counted"
+    )
     assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
     assert isinstance(decided(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
 

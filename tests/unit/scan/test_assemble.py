@@ -415,3 +415,48 @@ def test_rows_by_what_they_are_about() -> None:
     assert found.groups.keys() == {"g"}
     assert found.topics["t"]["records"] == 7
     assert [row["number"] for row in found.runs] == [4]
+
+
+def test_rows_keep_every_column_that_facts_are_made_of() -> None:
+    """From each row only what its subject needs is taken out of the table: a column forgotten there would be an unread fact."""
+    group = {"subject": GROUP, "name": "g", "number": -1, "listed": True, "needed": True, **group_row()}
+    share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
+    hiding = {**group, "name": "h", "commit_keys": 3}
+    failed = {"subject": GROUP, "name": "f", "number": -1, "error": "timed out"}
+    partition = {"subject": PARTITION, "name": "t", "number": 0, **partition_row(offsets_at=[6, -1], readers=None)}
+    del partition["readers"]
+    broken = {"subject": PARTITION, "name": "t", "number": 1, "error": "no answer"}
+    topic = {"subject": TOPIC, "name": "t", "number": -1, "records": 5, "unread": 0}
+    run = {"subject": RUN, **run_row(0, error="lost")}
+    about = [group, share, hiding, failed, partition, broken, topic, run]
+    table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
+    readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition else None for row in about]
+    origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition else None for row in about]
+    rows = assemble.rows_of(
+        table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins))
+    )
+
+    everything = Needs(groups=(GroupNeed(groups=(Selector("*"),), activity=True),))
+    found = {each.group: each for each in assemble.group_facts(everything, groups("f", "g", "h"), rows, READ)}
+    assert found["g"] == group_facts(group_row())
+    assert (found["s"].listed, found["s"].type) == (False, GroupType.SHARE)
+    assert "3 commits of the group" in reason(found["h"].commits)
+    assert reason(found["f"].commits) == "timed out"
+    read, unread = assemble.partition_facts(
+        [
+            wish(instants=(7, 9), named=frozenset({"g"})),
+            wish(ListedPartition(1, 1, (1,), (1,)), instants=(7, 9)),
+        ],
+        rows,
+        READ,
+        NO_PURGES,
+    )
+    assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
+    assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (Reader("g", 7, topic_id="id"),))
+    assert reason(unread.high_watermark) == "no answer"
+    whole = ListedTopic("t", "id", False, (LED,))
+    (told,) = assemble.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
+    assert told.records == 5
+    log = assemble.commit_log(rows.runs, partitions=1, asked=True, missing=None)
+    assert (log.records, log.skipped, log.garbled) == (4, 1, 2)
+    assert "lost" in log.unread[0].reason

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from reconciler.kafka.facts import CommitsChunk, LogChunk, PartitionsChunk
 from reconciler.kafka.group_listing import GroupListing, ListedGroup
 from reconciler.kafka.listing import ListedPartition, ListedTopic, TopicListing
+from reconciler.kafka.read import PartitionAsk
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, GroupType, Unread
@@ -164,6 +165,17 @@ def test_exact_topics_are_those_that_are_named() -> None:
     """Only an exact name says that a topic is expected to be there."""
     needs = Needs(topics=(TopicNeed(topics=selectors("a", "b*", "regex:c")),))
     assert wishes.exact_topics(needs) == {"a"}
+
+
+def test_reading_takes_the_longer_the_more_there_is() -> None:
+    """Each source counts, by what its chunks hold and not by how many they are."""
+    ask = PartitionAsk("t", range(2_000), 1)
+    groups_of = CommitsChunk(tuple(map(str, range(500))))
+    log = {0: 100_000, 1: 50_000, 2: 50_000}
+    assert wishes.reading_s([], log) == 0
+    assert wishes.reading_s([PartitionsChunk((ask, ask)), PartitionsChunk((ask,))], {}) == 3
+    assert wishes.reading_s([groups_of, groups_of], {}) == 2
+    assert wishes.reading_s([LogChunk((0,)), LogChunk((1, 2))], log) == 2
 
 
 def test_reading_order_puts_the_slow_ones_first() -> None:

@@ -1,0 +1,195 @@
+"""A session that has died, that hangs, that ends: what comes after it, and what it leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from reconciler.errors import ScanFailed
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.facts import CommitsChunk, Work
+from reconciler.kafka.workload import wait_until
+from reconciler.scan import jvm
+from reconciler.scan.run import run
+from reconciler.scan.session import Engine, Start, close
+from tests.spark.servers import connect_server, free_port
+
+pytestmark = [pytest.mark.spark]
+
+SETTINGS = (
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+)
+MARK = "RECONCILER_TEST_MARK"
+ONE_QUERY = """
+from reconciler.scan.session import Engine, Start
+def pids(batches):
+    import os, pyarrow as pa
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
+session = Start(Engine(master="local[2]")).result()
+rows = session.range(0, 4, 1, 2).mapInArrow(pids, "pid long").repartition(2, "pid").distinct().collect()
+print(len(rows))
+"""
+
+
+@pytest.fixture
+def asked() -> Iterator[SparkSession]:
+    """A session of its own in the place of the shared one, which the next test that wants it makes again."""
+    close()
+    yield Start(Engine(master="local[2]")).result()
+    close(at_once=True)
+
+
+def of_session() -> jvm.Jvm:
+    found = jvm.of(SparkContext._gateway)
+    assert found is not None
+    return found
+
+
+def test_rows_of_two_readings_are_never_mixed(engine: Engine) -> None:
+    """Said to Spark, not left to the defaults of its version: a stage that is run again is compared with its first run."""
+    said = dict(Start(engine).result().sparkContext.getConf().getAll())
+    assert {name: said.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
+
+
+def test_a_jvm_that_was_killed_is_replaced(engine: Engine) -> None:
+    """Once the session of a dead JVM was taken for a warm one, in every round of `watch` from then on."""
+    assert Start(engine).result().range(1).count() == 1
+    first = of_session()
+    os.kill(first.process.pid, signal.SIGKILL)
+    assert Start(engine).result().range(1).count() == 1
+    assert of_session().process.pid != first.process.pid
+    assert not first.folder.exists()
+
+
+def test_a_context_that_was_stopped_is_replaced(engine: Engine) -> None:
+    """Spark stops its context by itself, for example when its master goes away: pyspark does not know of it."""
+    session = Start(engine).result()
+    session._sc._jsc.sc().stop()
+    assert Start(engine).result().range(1).count() == 1
+
+
+def test_a_warm_session_is_kept(engine: Engine) -> None:
+    """The other half of both: what lives is not started again."""
+    first = Start(engine).result()
+    assert Start(engine).result() is first
+
+
+def test_a_jvm_that_hangs_is_ended(asked: SparkSession) -> None:
+    """Neither py4j nor the JVM sets a deadline: closing once took until somebody looked."""
+    started = of_session()
+    os.kill(started.process.pid, signal.SIGSTOP)
+    before = time.monotonic()
+    close()
+    assert time.monotonic() - before < 15
+    assert started.process.returncode == -signal.SIGKILL
+    assert not started.folder.exists()
+
+
+def test_a_query_that_cannot_be_interrupted_is_given_up(asked: SparkSession) -> None:
+    """Past its limit the scan ends, though the JVM does not answer any more, and the error names a log that is still there."""
+    started = of_session()
+    connection = Connection((f"127.0.0.1:{free_port()}",), timeout_s=60.0)
+    work = Work(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
+    os.kill(started.process.pid, signal.SIGSTOP)
+    before = time.monotonic()
+    with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as told:
+        run(asked, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
+    assert time.monotonic() - before < 15
+    assert started.process.returncode == -signal.SIGKILL
+    assert Path(str(told.value).rpartition(" ")[2]).is_file()
+
+
+def test_a_session_that_ends_leaves_nothing(tmp_path: Path, unique: str) -> None:
+    """No process, no file, no word."""
+    mine = tmp_path / "tmp"
+    mine.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_QUERY],
+        env=os.environ | {MARK: unique, "TMPDIR": str(mine)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert int(done.stdout) > 0
+    wait_until(lambda: not marked(unique), 10, "the end of the JVM and its workers")
+    assert list(mine.iterdir()) == []
+
+
+def marked(mark: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found
+
+
+CONNECTED = """
+import sys
+from reconciler.scan.session import Engine, Start
+session = Start(Engine(remote=sys.argv[1])).result()
+assert Start(Engine(remote=sys.argv[1])).result() is session
+print(session.range(3).count(), session.client._session_id)
+names = sys.argv[2:]
+print(*(session.conf.getAll.get(name) for name in names))
+"""
+
+
+def test_a_connect_session_is_released(tmp_path: Path) -> None:
+    """It was made in a thread that has ended, and the server once kept it for an hour. Its settings are those of the other engines."""
+    with connect_server(tmp_path) as remote:
+        done = subprocess.run(
+            [sys.executable, "-c", CONNECTED, remote, *SETTINGS],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        counted, settings = done.stdout.splitlines()
+        count, session_id = counted.split()
+        assert count == "3"
+        assert settings == "true true"
+        said = tmp_path / "connect.log"
+        closing = f"Closing session with userId:  and sessionId: {session_id}"
+        wait_until(lambda: closing in said.read_text(errors="replace"), 10, "the end of the session")
+
+
+RECONNECTED = """
+import sys
+from reconciler.scan.session import Engine, Start
+for line in sys.stdin:
+    print(Start(Engine(remote=sys.argv[1])).result().range(3).count(), flush=True)
+"""
+
+
+def test_a_connect_server_that_was_started_anew_is_found(tmp_path: Path) -> None:
+    """It knows nothing of the session of the one before, which the next round of `watch` must not ask for."""
+    port = free_port()
+    remote = f"sc://127.0.0.1:{port}"
+    with subprocess.Popen(
+        [sys.executable, "-c", RECONNECTED, remote], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        try:
+            for _server in range(2):
+                with connect_server(tmp_path, port):
+                    print(file=client.stdin, flush=True)
+                    assert client.stdout.readline() == "3\n"
+        finally:
+            client.kill()

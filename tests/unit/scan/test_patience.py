@@ -1,0 +1,51 @@
+"""How long a scan goes on asking: one bound for all chunks, and one above it for the whole job."""
+
+import time
+from concurrent.futures import Future
+
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.facts import Work
+from reconciler.kafka.group_listing import GroupListing
+from reconciler.kafka.listing import ListedPartition, ListedTopic, TopicListing
+from reconciler.model.needs import Needs, TopicNeed
+from reconciler.model.selector import Selector
+from reconciler.scan import wishes
+from reconciler.scan.scan import _chunks, _limit_s, _Listed, _Log, _work
+
+CONNECTION = Connection(("127.0.0.1:1",), timeout_s=30.0)
+NEEDS = Needs(topics=(TopicNeed(topics=(Selector("*"),), offsets=True),))
+
+
+def planned(partitions: int, log_records: int = 0) -> tuple[Work, float, float]:
+    """The work, its expected time of reading, and the seconds until silent brokers are given up."""
+    listed = tuple(ListedPartition(number, 1, (1,), (1,)) for number in range(partitions))
+    topics = TopicListing((1,), {"t": ListedTopic("t", "id", False, listed)}, None)
+    found = _Listed(
+        topics=topics,
+        groups=GroupListing({}, None, None),
+        policies=Future(),
+        wishes=tuple(wishes.wishes(NEEDS, topics)),
+        counted=frozenset(),
+        commit_groups=frozenset(),
+        log=_Log(sizes={0: log_records}, partitions=1),
+    )
+    reading_s = wishes.reading_s(_chunks(found), found.log.sizes)
+    before = time.time()
+    work = _work(NEEDS, CONNECTION, found, reading_s)
+    return work, reading_s, work.until_s - before
+
+
+def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
+    """The bound was once fixed when the job began: chunks whose turn came after it had five seconds, whatever --timeout said."""
+    _, _, small_s = planned(10)
+    _, reading_s, large_s = planned(100_000, log_records=1_000_000)
+    assert 30 <= small_s < 31
+    assert reading_s == 60
+    assert 90 <= large_s < 91
+
+
+def test_the_whole_job_has_longer_than_its_chunks() -> None:
+    """Else a broker that is silent would cost the facts of all the others, too."""
+    for partitions in (10, 100_000, 1_000_000):
+        work, reading_s, until_s = planned(partitions)
+        assert _limit_s(work, reading_s) > until_s + 5 * CONNECTION.timeout_s
