@@ -8,17 +8,15 @@ import atexit
 import logging
 import os
 import re
-import socket
 import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import jvm
+from reconciler.scan import jvm, remote
 from reconciler.scan.aside import Aside
 from reconciler.scan.ship import ship
 
@@ -28,12 +26,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _START_LIMIT_S = 120.0
-_CONNECT_LIMIT_S = 10.0
 _ABANDON_LIMIT_S = 5.0
 _ALIVE_LIMIT_S = 5.0
 _STOP_LIMIT_S = 5.0
 _HURRIED_S = 2.0
-_CONNECT_PORT = 15002
 
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
 _LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
@@ -131,7 +127,7 @@ def close(*, at_once: bool = False) -> None:
     if gateway is None:
         if held is not None:
             held.leave.done_within(limit_s)
-            _forget(held.session)
+            remote.forget(held.session)
         return
     started = jvm.of(gateway)
     context = SparkContext._active_spark_context
@@ -196,7 +192,7 @@ def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     warm = SparkSession._instantiatedSession
     if warm is None and engine.remote and _held is not None and _held.session is not None:
         # Nobody waits for a server that is away longer than for one that never was there.
-        _need_listener(engine.remote)
+        remote.need_listener(engine.remote)
         warm = _held.session
     if warm is not None:
         if _alive(warm):
@@ -221,30 +217,15 @@ def _connect(engine: Engine) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     global _held  # noqa: PLW0603 - a process has one session
-    _need_listener(str(engine.remote))
+    remote.need_listener(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
     # A server that does not know or allow one of them says so in a warning that the client keeps to itself.
     for name, value in (dict(_ONE_READING) | dict(engine.conf)).items():
         builder = builder.config(name, value)
     session = builder.create()
-    _held = _Held(leave=Aside(lambda: _release(session)), session=session)
+    _held = _Held(leave=Aside(lambda: remote.release(session)), session=session)
     atexit.register(close)
     return session
-
-
-def _release(session: "SparkSession") -> None:
-    """What the session's `stop` does, without its lock: as long as a server does not answer, no new session could be made."""
-    try:
-        session.client.release_session()
-    finally:
-        session.client.close()
-
-
-def _forget(session: "SparkSession | None") -> None:
-    from pyspark.sql.connect.session import SparkSession as Remote
-
-    if Remote._default_session is session:
-        Remote._default_session = None
 
 
 def _alive(session: "SparkSession") -> bool:
@@ -264,23 +245,6 @@ def _alive(session: "SparkSession") -> bool:
 def _need_running(java_context: Any) -> None:
     if java_context.sc().isStopped():
         raise ScanFailed("Spark's context was stopped")
-
-
-def _need_listener(remote: str) -> None:
-    """Whether anybody listens there. The client library would go on trying for minutes before it says so."""
-    address = urlsplit(remote)
-    try:
-        port = address.port or _CONNECT_PORT
-    except ValueError:
-        raise ScanFailed(f"{remote} is no address of a Spark Connect server: write sc://HOST:PORT") from None
-    if address.scheme != "sc" or not address.hostname:
-        raise ScanFailed(f"{remote} is no address of a Spark Connect server: write sc://HOST:PORT")
-    try:
-        socket.create_connection((address.hostname, port), timeout=_CONNECT_LIMIT_S).close()
-    except OSError as failure:
-        raise ScanFailed(
-            f"no Spark Connect server at {remote}: {failure}; start one, correct --spark-remote, or leave it out to use local[*]"
-        ) from None
 
 
 def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
