@@ -1,4 +1,4 @@
-"""Lag per group and topic, from anybody's Spark session: python examples/lag.py BOOTSTRAP_SERVERS"""
+"""Lag per group and topic, from anybody's Spark session: python examples/lag.py BOOTSTRAP_SERVERS [TOPIC ...]"""
 
 import sys
 
@@ -6,6 +6,8 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: TID253 - a user's scrip
 from pyspark.sql import functions as f  # noqa: TID253
 
 from reconciler.scan import sources
+
+_ROWS = 1_000
 
 
 def lag(session: SparkSession, bootstrap_servers: str) -> DataFrame:
@@ -37,9 +39,13 @@ def behind(commits: DataFrame, partitions: DataFrame) -> DataFrame:
 
 
 def main() -> None:
-    """Show it for the cluster on the command line."""
+    """Show it for the cluster and the topics on the command line, the most first. What could not be read is shown for any topic."""
     session = SparkSession.builder.master("local[*]").appName("lag").getOrCreate()
-    lag(session, sys.argv[1]).show(truncate=False)
+    bootstrap_servers, *topics = sys.argv[1:]
+    found = lag(session, bootstrap_servers)
+    if topics:
+        found = found.where(f.col("topic").isin(topics) | f.col("topic").isNull())
+    found.show(n=_ROWS, truncate=False)
 
 
 if __name__ == "__main__":

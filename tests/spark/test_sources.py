@@ -140,7 +140,7 @@ def run_as_user(*words: str) -> str:
 def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None:
     """As a process, in a session that pyspark made: executors once found no code, the file being gone before their first task."""
     half_read_topic(cluster, unique)
-    said = run_as_user("examples/lag.py", cluster.bootstrap_servers)
+    said = run_as_user("examples/lag.py", cluster.bootstrap_servers, unique)
     (line,) = [line for line in said.splitlines() if unique in line]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [f"{unique}-g", unique, "6", "0", "NULL"]
 
