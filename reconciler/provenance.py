@@ -4,6 +4,7 @@ Decided here: that a journal which cannot be read is Unread to the plan, never a
 """
 
 import getpass
+import logging
 import os
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from reconciler.model.entry import Author, Entry
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Source
 from reconciler.model.snapshot import Unread
+
+_LOG = logging.getLogger(__name__)
 
 _MOST_LINKS = 40
 """What Linux follows on one path."""
@@ -45,8 +48,9 @@ def begun(kept: FileJournal | TopicJournal, plan_digest: str) -> Mapping[Address
     """What an interrupted run of that plan had begun, for the telling only: nothing is sent or left out by it."""
     try:
         return kept.unfinished(plan_digest)
-    except JournalUnavailable:
+    except JournalUnavailable as unreadable:
         # What cannot be read cannot be taken up; what cannot be written stops the run at its first intent.
+        _LOG.warning("what an interrupted run may have begun is not known: %s", unreadable)
         return {}
 
 

@@ -45,6 +45,7 @@ def grants(wanted: Wanted, purpose: Purpose, *, topics: Sequence[str], groups: S
     if purpose is Purpose.ELECTIONS:
         grant("Alter", [Resource("cluster")])
     if purpose is not Purpose.PLAN and wanted.journal_topic:
+        grant("Read", [Resource("topic", wanted.journal_topic)])
         grant("Write", [Resource("topic", wanted.journal_topic)])
     return _without_repetition(found)
 

@@ -25,6 +25,7 @@ from reconciler.model.snapshot import Unread
 _PER_CALL = 500
 _TRIES = 2
 _NO_INTENT = "no intent can be stored, so apply sends nothing"
+_NOT_TAKEN_UP = "what an interrupted run had begun cannot be read: the next one does not tell of it"
 _GROUPS_ASKED = 2_000
 """Groups whose rights are asked for one by one; rights are granted by name or prefix, so more would tell no more."""
 
@@ -162,10 +163,12 @@ def check(
         ),
         right(Purpose.APPLY, "DELETE", "topic", purged, "apply cannot delete these topics' records"),
         right(Purpose.APPLY, "DELETE", "group", removed, "apply cannot remove these groups"),
+        right(Purpose.APPLY, "READ", "topic", () if wanted.purge_clock else journal, _NOT_TAKEN_UP),
         right(Purpose.APPLY, "WRITE", "topic", journal, _NO_INTENT),
     ]
     if wanted.elections:
         rights.append(right(Purpose.ELECTIONS, "ALTER", "cluster", ("",), "apply cannot elect leaders"))
+        rights.append(right(Purpose.ELECTIONS, "READ", "topic", journal, _NOT_TAKEN_UP))
         rights.append(right(Purpose.ELECTIONS, "WRITE", "topic", journal, _NO_INTENT))
     return tuple(each for each in rights if each.total), tuple(_beyond(cluster, by_topic, by_group, journal))
 

@@ -114,7 +114,7 @@ def _glob_problems(selector: Selector) -> list[Problem]:
     text = selector.text
     if text.lower().startswith("regex:"):
         return [Problem(code="M123", message=f"`{text[:6]}` begins no regular expression", hint="write regex:")]
-    found = glob.misread(text) if selector.is_pattern else None
+    found = glob.misread(text) if selector.is_pattern else glob.choice(text)
     return [Problem(code="M123", message=found[0], hint=found[1])] if found else []
 
 

@@ -9,6 +9,13 @@ import re
 _BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
 
 
+def choice(name: str) -> tuple[str, str] | None:
+    """The same of an exact name: `billing-{eu,us}` would mean, and protect, that very name and no `billing-eu`."""
+    if not _BRACES.search(name):
+        return None
+    return "{a,b} is no choice here", f"one selector for each, or regex:{re.escape(name)} for just that name"
+
+
 def misread(text: str) -> tuple[str, str] | None:
     """What of `text`, which holds at least one of `*?[`, somebody may read otherwise, and what to write; None: it has one reading."""
     if "\\" in text:

@@ -115,8 +115,8 @@ CODES: Mapping[str, Code] = {
     "M123": Code(
         "not a selector",
         "A selector is an exact name, a glob such as clicks-* or a regular expression such as regex:^test-[0-9]+$, which has to match the whole "
-        "name. Regular expressions that could take forever on a name that somebody made up are refused, and globs that other tools read "
-        "otherwise: [^a], {a,b}, a backslash, a bracket that is not closed.",
+        "name. Regular expressions that could take forever on a name that somebody made up are refused, and what other tools read otherwise: "
+        "{a,b} anywhere; in a glob also [^a], a backslash and a bracket that is not closed. Without any of *?[ a text is an exact name.",
     ),
     "M201": Code(
         "expectAtMost is missing",

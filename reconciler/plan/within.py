@@ -92,6 +92,11 @@ def _purge(action: DeleteRecords, reviewed: Action | None) -> DeleteRecords | Ob
         return _beyond(
             f"larger: the log starts at {action.seen.log_start}, it was {reviewed.seen.log_start} in the reviewed plan"
         )
+    if action.seen.high_watermark < reviewed.seen.high_watermark:
+        return _beyond(
+            f"the log was cut: it ends at {action.seen.high_watermark}, it ended at {reviewed.seen.high_watermark} in the "
+            "reviewed plan, so its offsets may mean other records"
+        )
     standing = {reader.group: reader.committed for reader in reviewed.guard.accepted}
     accepted = tuple(reader for reader in action.guard.accepted if reader.committed < before_offset)
     for reader in accepted:

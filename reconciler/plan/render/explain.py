@@ -158,7 +158,7 @@ def _purge(action: DeleteRecords) -> Iterator[_Fact]:
         yield "Every", f"at least {phrases.duration(guard.every_ms)} between two purges"
     yield (
         "apply tests",
-        "same topic id; log start < target <= high watermark; the policy still deletes; no new reader, none further behind",
+        "same topic id; a log that begins and ends no lower than it did; the policy still deletes; no new reader, none further behind",
     )
 
 

@@ -42,7 +42,7 @@ _STYLE = {
 _NEXT = {
     Status.FAILED: "read the broker's answer, mend the cause, then apply the same plan again: what is done is not done twice",
     Status.NOT_ATTEMPTED: "apply the same plan again before it expires: what is done is not done twice",
-    Status.BLOCKED: "a protection or limit of now forbids it: change the manifests, or leave it",
+    Status.BLOCKED: "it is protected by now, or never removed: change the manifests, or leave it",
     Status.STALE: "the cluster moved since the plan: plan again and review what is left",
     Status.WAITING: "nothing; a later plan will show it again",
 }

@@ -90,8 +90,17 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     assert elections == {
         Resource("cluster"): {"Describe", "Alter"},
         Resource("topic", "payments"): {"Describe"},
-        Resource("topic", "_journal"): {"Write"},
+        Resource("topic", "_journal"): {"Read", "Write"},
     }
+
+
+def test_without_a_purge_clock_only_who_applies_reads_the_journal() -> None:
+    """What an interrupted run had begun stands there."""
+    needs = Needs(groups=(GroupNeed(groups=selectors("etl")),))
+    wanted = Wanted(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
+    plan, apply, _ = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Purpose)
+    assert Resource("topic", "_journal") not in plan
+    assert apply[Resource("topic", "_journal")] == {"Read", "Write"}
 
 
 def test_without_readers_only_the_named_groups_are_described() -> None:

@@ -134,6 +134,14 @@ def test_a_log_that_starts_lower_than_reviewed_is_beyond_review() -> None:
     assert bounded(purge(log_start=1001), purge()) == purge(log_start=1001)
 
 
+def test_a_log_that_was_cut_since_the_review_is_beyond_it() -> None:
+    """An unclean election gives the offsets of what it lost to other records."""
+    seen = purge().seen
+    cut = replace(seen, high_watermark=seen.high_watermark - 1, stable_end=seen.high_watermark - 1)
+    why = beyond(purge(seen=cut), purge())
+    assert why.startswith(f"the log was cut: it ends at {seen.high_watermark - 1}, it ended at {seen.high_watermark}")
+
+
 def test_a_topic_made_again_is_beyond_review() -> None:
     again = purge()
     again = replace(again, seen=replace(again.seen, topic_id=OTHER_ID))
