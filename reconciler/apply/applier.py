@@ -6,6 +6,7 @@ is in elections, groups and records; each of them looks again immediately before
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -19,6 +20,9 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, Journal
 
 DEFAULTS = Settings()
+
+_EXHAUSTED = (OSError, MemoryError)
+"""Descriptors, threads, memory. One lane's trouble must not lose what the others did."""
 
 _Lanes = list[list[Sequence[Attempt[Any]]]]
 _Divide = Callable[[Sequence[Attempt[Any]], Settings], _Lanes]
@@ -136,6 +140,9 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
                     # One by one: what has ended is told even if what comes after it fails.
                     for step in batch if run.stopping else work(batch, run):
                         steps.append(step)
+                except _EXHAUSTED as exhausted:
+                    run.halt(f"this machine is out of something: {exhausted or type(exhausted).__name__}")
+                    steps += _lost(batch, steps, run.why)
                 finally:
                     finished.put(steps)
         finally:
@@ -161,6 +168,13 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
             raise
         for lane in started:
             lane.result()
+
+
+def _lost(batch: Sequence[Attempt[Any]], steps: Sequence[Step], why: str) -> list[Outcome]:
+    """What becomes of those of `batch` that are in no step: whether a request went out for them nobody knows."""
+    told = {step.action.address for step in steps}
+    lost = (attempt for attempt in batch if attempt.action.address not in told)
+    return [replace(each, sends=each.sends + 1, possible=True, intended=True).give_up(why) for each in lost]
 
 
 def _left_in(finished: "SimpleQueue[list[Step] | None]") -> Iterator[list[Step]]:

@@ -37,10 +37,10 @@ class Attempt(Generic[A]):
     why: str = ""
 
     def sent(self, answer: ItemAnswer) -> "Attempt[A]":
-        """After one more request and its answer."""
+        """After one more request and its answer; one that never left this machine is no request."""
         return replace(
             self,
-            sends=self.sends + 1,
+            sends=self.sends + answer.sent,
             possible=self.possible or not answer.no_effect,
             done=self.done or (answer.answer is Answer.DONE and not answer.no_effect),
             last=answer,
@@ -65,6 +65,7 @@ class Attempt(Generic[A]):
             sends=self.sends,
             possible=self.possible,
             removed_max=self._removed_max(),
+            intended=self.intended,
         )
 
     def give_up(self, why: str) -> Outcome:

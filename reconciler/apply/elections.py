@@ -37,9 +37,10 @@ def step(batch: Sequence[Choice], run: Run) -> Iterator[Step]:
         now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=False)
         return sorted_out(check(attempt, now[attempt.action.partition]) for attempt in attempts)
 
+    looked_at_ms = run.clock()
     ready, rest = look(batch)
     yield from rest
-    ready, rest = run.begin(ready, look)
+    ready, rest = run.begin(ready, look, looked_at_ms=looked_at_ms)
     yield from rest
     if not ready:
         return

@@ -31,9 +31,10 @@ def step(batch: Sequence[Removal], run: Run) -> Iterator[Step]:
         now = run.gateway.groups_now([attempt.action.group for attempt in attempts])
         return sorted_out(check(attempt, now[attempt.action.group]) for attempt in attempts)
 
+    looked_at_ms = run.clock()
     ready, rest = look(batch)
     yield from rest
-    ready, rest = run.begin(ready, look)
+    ready, rest = run.begin(ready, look, looked_at_ms=looked_at_ms)
     yield from rest
     if not ready:
         return

@@ -6,6 +6,7 @@ is in model/entry.py.
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from reconciler.model.outcome import Outcome
 
 UNKNOWN = Author()
 _TAIL = 64 * 1024
+_PATIENCE_S = 120.0
+_PAUSE_S = 0.01
 
 
 class FileJournal:
@@ -42,13 +45,13 @@ class FileJournal:
     def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
         self._append(entry.outcomes(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
 
-    def last_purges(self) -> Mapping[TopicPartition, int]:
+    def last_purges(self, *, but_of: str | None = None) -> Mapping[TopicPartition, int]:
         """Reads what was appended since it was last asked: a loop may ask before every batch."""
         with self._lock:
             for read, end in self._read(self._clock_read_to):
                 self._clock.feed([read])
                 self._clock_read_to = end
-            return self._clock.last_purges()
+            return self._clock.last_purges(but_of=but_of)
 
     def entries(self, wanted: Callable[[Address], bool] = lambda _address: True) -> Iterator[Entry]:
         """Oldest first, of the addresses wanted. No file: none."""
@@ -87,10 +90,24 @@ class FileJournal:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, flags | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, lock)
+            self._wait_for(descriptor, lock)
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _wait_for(self, descriptor: int, lock: int) -> None:
+        """Others hold it for milliseconds, unless they are frozen in the middle; nobody waits for those for ever."""
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise JournalUnavailable(
+                        f"the journal {self._path} has been held by another process for {_PATIENCE_S:.0f} s: see whether a run is "
+                        "frozen (fuser, lsof), let it go on or end it, then try again"
+                    ) from None
+                time.sleep(_PAUSE_S)
 
     def _read(self, start: int, *, containing: bytes = b"") -> Iterator[tuple[Entry, int]]:
         """Entries from byte `start` on, each with the offset after it. A last line without its end was never acted upon.

@@ -42,6 +42,7 @@ def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -
     def look(attempts: Sequence[Record]) -> tuple[list[Go], list[Step]]:
         return _look(attempts, run, removed_groups)
 
+    looked_at_ms = run.clock()
     ready, rest = look(batch)
     yield from rest
     by_leader: dict[int | None, list[Go]] = {}
@@ -51,21 +52,18 @@ def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -
         for led in by_leader.values():
             yield from step([go.attempt for go in led], run, removed_groups=removed_groups)
         return
-    ready, rest = run.begin(ready, look)
+    ready, rest = run.begin(ready, look, looked_at_ms=looked_at_ms, still=lambda begun: _alone(begun, run))
     yield from rest
     if ready:
         yield from _send(ready, run)
 
 
 def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) -> tuple[list[Go], list[Step]]:
+    purges = _purges_of_others(attempts, run)
+    if purges is None:
+        return [], list(attempts)
     now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=True)
     commits = run.gateway.committed(_positions_wanted(attempts))
-    try:
-        clocked = any(attempt.action.guard.every_ms is not None for attempt in attempts)
-        purges = run.journal.last_purges() if clocked else {}
-    except JournalUnavailable as unavailable:
-        run.halt(str(unavailable))
-        return [], list(attempts)
     at_ms = run.clock()
     return sorted_out(
         check(
@@ -78,6 +76,26 @@ def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) 
         )
         for attempt in attempts
     )
+
+
+def _alone(begun: Sequence[Go], run: Run) -> tuple[list[Go], list[Step]]:
+    """Two runs may look at the clock at the same time, and both find that nobody purged: here each sees the other's intent, and waits."""
+    purges = _purges_of_others([go.attempt for go in begun], run)
+    if purges is None:
+        return [], [go.attempt for go in begun]
+    now_ms = run.clock()
+    return sorted_out(_too_soon(go.attempt, purges.get(go.attempt.action.partition), now_ms) or go for go in begun)
+
+
+def _purges_of_others(attempts: Sequence[Record], run: Run) -> Mapping[TopicPartition, int] | None:
+    """The clock of those that have one; None: it cannot be read, and the run stops. The interval is between purges, not between two tries of one."""
+    if all(attempt.action.guard.every_ms is None for attempt in attempts):
+        return {}
+    try:
+        return run.journal.last_purges(but_of=run.run_id)
+    except JournalUnavailable as unavailable:
+        run.halt(str(unavailable))
+        return None
 
 
 def _send(ready: Sequence[Go], run: Run) -> Iterator[Step]:
@@ -127,20 +145,23 @@ def check(
     objection = _readers(attempt, commits, removed_groups)
     if objection is not None:
         return objection
-    every_ms = action.guard.every_ms
-    if (
-        not attempt.intended
-        and every_ms is not None
-        and last_purge_ms is not None
-        and now_ms - last_purge_ms <= every_ms
-    ):
-        ago_s = (now_ms - last_purge_ms) / 1000
-        detail = f"purged {ago_s:.0f} s ago, and the least time between two purges is {every_ms / 1000:.0f} s"
-        return attempt.end(Status.WAITING, detail, read_back=_shown(now))
+    if (waiting := _too_soon(attempt, last_purge_ms, now_ms, read_back=_shown(now))) is not None:
+        return waiting
     if not isinstance(now.leader, int):
         return attempt.again("the partition has no leader")
     start = now.log_start if attempt.log_start is None else min(now.log_start, attempt.log_start)
     return Go(attempt=replace(attempt, log_start=start, leader=now.leader), leader=now.leader)
+
+
+def _too_soon(
+    attempt: Record, last_purge_ms: int | None, now_ms: int, *, read_back: str | None = None
+) -> Outcome | None:
+    every_ms = attempt.action.guard.every_ms
+    if every_ms is None or last_purge_ms is None or now_ms - last_purge_ms > every_ms:
+        return None
+    ago_s = (now_ms - last_purge_ms) / 1000
+    detail = f"purged {ago_s:.0f} s ago, and the least time between two purges is {every_ms / 1000:.0f} s"
+    return attempt.end(Status.WAITING, detail, read_back=read_back)
 
 
 def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:

@@ -16,6 +16,7 @@ from reconciler.model.ports import Gateway, Journal
 _LOG = logging.getLogger(__name__)
 
 _SLICE_MS = 100
+_LOOKS = 3
 
 
 def _unheard() -> None:
@@ -47,6 +48,10 @@ def sorted_out(checked: Iterable[Go | Step]) -> tuple[list[Go], list[Step]]:
         else:
             rest.append(each)
     return ready, rest
+
+
+def _all(ready: Sequence[Go]) -> tuple[list[Go], list[Step]]:
+    return list(ready), []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,26 +92,50 @@ class Run:
         self._why.append(why)
         self._halted.set()
 
-    def begin(self, ready: Sequence[Go], look: Look) -> tuple[list[Go], list[Step]]:
-        """What of `ready` is to be sent at once, its intents stored, and what becomes of the rest.
+    def begin(
+        self,
+        ready: Sequence[Go],
+        look: Look,
+        *,
+        looked_at_ms: int,
+        still: Callable[[Sequence[Go]], tuple[list[Go], list[Step]]] = _all,
+    ) -> tuple[list[Go], list[Step]]:
+        """What of `ready` is to be sent at once, its intents stored, and what becomes of the rest. `looked_at_ms`: when the look began that
+        `ready` rests on. `still`: which of them may go out once their intents are seen by every other run.
 
-        Where the journal took its time, the look that `ready` rests on is history, so there is another one.
+        Where that look or the journal took its time, what was seen is history, so there is another look. A run that was stopped meanwhile,
+        or is too old by now, sends nothing.
         """
-        looked_at_ms = self.clock()
-        if not self._may_send(ready):
+        if not ready or not self._may_send() or not self._intend(ready):
             return [], [go.attempt for go in ready]
-        begun = [replace(go, attempt=replace(go.attempt, intended=True)) for go in ready]
-        if self.clock() - looked_at_ms <= self.settings.look_ages_ms:
-            return begun, []
-        return look([go.attempt for go in begun])
+        ready, ended = still([replace(go, attempt=replace(go.attempt, intended=True)) for go in ready])
+        for number in range(_LOOKS):
+            if number:
+                looked_at_ms = self.clock()
+                ready, rest = look([go.attempt for go in ready])
+                ended += rest
+            # A clock may be set back, too.
+            if 0 <= self.clock() - looked_at_ms <= self.settings.look_ages_ms:
+                break
+        else:
+            limit_s = self.settings.look_ages_ms / 1000
+            why = f"the look before the request took longer than {limit_s:.0f} s, {_LOOKS} times in a row: a smaller --batch may help"
+            return [], [*ended, *(go.attempt.again(why) for go in ready)]
+        if not ready or not self._may_send():
+            return [], [*ended, *(go.attempt for go in ready)]
+        self.sending()
+        return list(ready), ended
 
-    def _may_send(self, ready: Sequence[Go]) -> bool:
-        """Store the intents. False: nothing of `ready` may be sent, since the run stops or its journal did not take them."""
-        if not ready or self.stopping:
+    def _may_send(self) -> bool:
+        if self.stopping:
             return False
         if (too_late := self._too_late()) is not None:
             self.halt(too_late)
             return False
+        return True
+
+    def _intend(self, ready: Sequence[Go]) -> bool:
+        """Store the intents. False: the journal did not take them, so the run stops and nothing of `ready` may be sent."""
         try:
             self.journal.intend(
                 [go.attempt.action for go in ready],
@@ -117,7 +146,6 @@ class Run:
         except JournalUnavailable as unavailable:
             self.halt(str(unavailable))
             return False
-        self.sending()
         return True
 
     def _too_late(self) -> str | None:
@@ -132,7 +160,7 @@ class Run:
 
     def record(self, ended: Sequence[Outcome]) -> None:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
-        worth = [outcome for outcome in ended if outcome.sends or outcome.status is not Status.NOT_ATTEMPTED]
+        worth = [each for each in ended if each.sends or each.intended or each.status is not Status.NOT_ATTEMPTED]
         if not worth:
             return
         try:

@@ -23,8 +23,8 @@ class Settings:
     """Rounds of recheck and send for one action, the first included."""
     backoff_ms: int = 250
     backoff_max_ms: int = 8_000
-    look_ages_ms: int = 2_000
-    """Storing an intent takes milliseconds; after a journal that took longer the cluster is looked at once more before the request."""
+    look_ages_ms: int = 10_000
+    """From the beginning of the last look until its request; where looking and storing the intent took longer, there is another look."""
     recheck_ages_ms: int = 30 * 60_000
     """How long the recheck of the whole plan is good for: who reads, protections and limits are not looked at again before each request."""
     leader_seen_ms: int = 10_000

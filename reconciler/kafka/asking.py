@@ -4,6 +4,7 @@ The client library's futures and blocking calls have no common deadline and let 
 are worth another question is the caller's.
 """
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -111,7 +112,7 @@ def in_thread(call: Callable[[], Result], deadline: Deadline) -> Result:
 
 
 def background(call: Callable[[], Result]) -> Future[Result]:
-    """The call in a thread that nobody has to wait for at the end of the process."""
+    """The call in a thread that nobody has to wait for at the end of the process. Raises OSError where no thread can be started."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -120,7 +121,10 @@ def background(call: Callable[[], Result]) -> Future[Result]:
         except BaseException as failure:  # noqa: BLE001 - handed to the caller, who raises it
             future.set_exception(failure)
 
-    threading.Thread(target=run, name="kafka-call", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="kafka-call", daemon=True).start()
+    except RuntimeError as refused:  # all that Python says at a limit of threads or processes
+        raise BlockingIOError(errno.EAGAIN, str(refused)) from None
     return future
 
 

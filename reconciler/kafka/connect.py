@@ -133,6 +133,10 @@ def _made(make: Callable[..., Client], configuration: Mapping[str, Any], connect
         return background(lambda: make(configuration, logger=_Quiet())).result()
     except (KafkaException, ValueError, TypeError) as refused:
         raise _refused(connection, refused) from None
+    except BlockingIOError as threadless:
+        raise ClusterUnreachable(
+            f"no client could be opened: {threadless.strerror}; see this machine's limits"
+        ) from None
 
 
 def _configuration(connection: Connection, tuning: Mapping[str, str | int | float]) -> dict[str, Any]:

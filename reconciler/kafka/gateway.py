@@ -24,7 +24,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.offset_fetch import Positions
 from reconciler.model.action import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import GroupNow, ItemAnswer, PartitionNow
+from reconciler.model.ports import Answer, GroupNow, ItemAnswer, PartitionNow
 from reconciler.model.snapshot import Unread
 
 # The broker gives up earlier than the client: REQUEST_TIMED_OUT from a leader says more than a silence.
@@ -113,7 +113,7 @@ class KafkaGateway:
             with self._lent() as client:
                 told = _codes(before_offsets, send, deadline)
         except ClusterUnreachable as unopened:
-            told = dict.fromkeys(before_offsets, (int(KafkaError._TRANSPORT), str(unopened)))
+            return dict.fromkeys(before_offsets, _unsent(unopened))
         return {partition: item_answer(Operation.DELETE_RECORDS, *each) for partition, each in told.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
@@ -147,7 +147,7 @@ class KafkaGateway:
             answer = self._client("elections").elect_leaders(kind, request)
             results = answer.result(timeout=self._deadline().left_s + 1.0)
         except ClusterUnreachable as unopened:
-            return dict.fromkeys(wanted, item_answer(Operation.ELECT_LEADER, KafkaError._TRANSPORT, str(unopened)))
+            return dict.fromkeys(wanted, _unsent(unopened))
         except (KafkaException, FutureTimeout) as failure:
             code, text = _code_of(failure)
             return dict.fromkeys(wanted, item_answer(Operation.ELECT_LEADER, code, text))
@@ -229,6 +229,10 @@ def _codes(
             code, text = _code_of(failure)
         answers[item] = (code, text)
     return answers
+
+
+def _unsent(unopened: ClusterUnreachable) -> ItemAnswer:
+    return ItemAnswer(Answer.RETRY, "_TRANSPORT", str(unopened), no_effect=True, sent=False)
 
 
 def _position(fetched: Positions | Unread, partition: TopicPartition) -> int | Unread | None:

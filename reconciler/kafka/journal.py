@@ -53,11 +53,11 @@ class TopicJournal:
     def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
         self._store(entry.outcomes(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
 
-    def last_purges(self) -> Mapping[Partition, int]:
+    def last_purges(self, *, but_of: str | None = None) -> Mapping[Partition, int]:
         """Reads what was stored since it was last asked: a loop may ask before every batch."""
         with self._lock:
             self._clock.feed(self._read(self._read_to))
-            return self._clock.last_purges()
+            return self._clock.last_purges(but_of=but_of)
 
     def entries(self, wanted: Callable[[Address], bool] = lambda _address: True) -> Iterator[Entry]:
         """Oldest first, of the addresses wanted."""

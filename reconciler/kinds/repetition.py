@@ -1,5 +1,5 @@
 """Regular expressions that can take forever: a repeated group that itself repeats or offers a choice, back references, more than
-four repetitions in one expression, and more than eight `?`.
+four repetitions in one expression, and more than 256 ways through its `?` and its groups with a choice.
 
 Names come from the cluster, anybody may create one, and Python's matcher backtracks. A plain reading of the text, on the safe
 side: it may refuse an expression that would have been harmless, and such an expression can be said without the repeated group.
@@ -8,14 +8,15 @@ side: it may refuse an expression that would have been harmless, and such an exp
 _MANY = frozenset("*+{")
 _MOST = 4
 """Each repetition is one more power of the name's length: four take seconds at worst, five take minutes."""
-_MOST_OPTIONAL = 8
-"""Each `?` doubles the ways to read a name."""
+_MOST_WAYS = 256
+"""Each `?` doubles the ways to read a name, and a group of three words triples them."""
 
 
 def may_take_forever(text: str) -> bool:
     """Whether some name may exist on which matching `text` takes longer than anybody waits."""
-    repetitions = optional = 0
+    repetitions, ways = 0, 1
     groups: list[bool] = []  # per open group: does anything in it repeat or alternate
+    choices: list[int] = []  # per open group: how many
     risky = False  # of the group that was closed last, until the next character is read
     before = ""  # the character that was read last; "" where it stands for itself
     index = 0
@@ -27,7 +28,7 @@ def may_take_forever(text: str) -> bool:
             return True
         risky = False
         repetitions += char in _MANY
-        optional += maybe
+        ways *= 1 + maybe
         before = char
         match char:
             case "\\":
@@ -41,18 +42,21 @@ def may_take_forever(text: str) -> bool:
                 if text.startswith("(?P=", index) or text.startswith("(?(", index):
                     return True
                 groups.append(False)
+                choices.append(1)
             case ")" if groups:
                 risky = groups.pop()
+                ways *= choices.pop()
                 if groups and risky:
                     groups[-1] = True
             case "*" | "+" | "{" | "|" if groups:
                 groups[-1] = True
+                choices[-1] += char == "|"
             case "?" if groups and maybe:
                 groups[-1] = True
             case _:
                 pass
         index += 1
-    return repetitions > _MOST or optional > _MOST_OPTIONAL
+    return repetitions > _MOST or ways > _MOST_WAYS
 
 
 def _end_of_set(text: str, start: int) -> int:

@@ -188,8 +188,8 @@ def parse(line: str | bytes) -> Entry:
 class Clock:
     """The purge clock over entries in the order in which they were stored; feed it as they come.
 
-    A purge counts from its intent, unless an outcome of the same run proves that nothing was sent: no answer, or a refusal, is no
-    such proof.
+    A purge counts from its outcome, which is stored after the request was answered, and from its intent as long as there is none. An outcome
+    that proves that nothing was sent takes it back: no answer, or a refusal, is no such proof.
     """
 
     def __init__(self) -> None:
@@ -206,18 +206,21 @@ class Clock:
             elif entry.sends == 0:
                 self._intents.get(partition, {}).pop(entry.run_id, None)
             else:
-                self._settle(partition, entry.run_id)
+                self._settle(partition, entry)
 
-    def last_purges(self) -> dict[TopicPartition, int]:
-        """Epoch ms of the newest purge of each partition."""
-        return {partition: max(runs.values()) for partition, runs in self._intents.items() if runs}
+    def last_purges(self, *, but_of: str | None = None) -> dict[TopicPartition, int]:
+        """Epoch ms of the newest purge of each partition, but for those of the run `but_of`."""
+        others = (
+            (partition, [at for run, at in runs.items() if run != but_of]) for partition, runs in self._intents.items()
+        )
+        return {partition: max(times) for partition, times in others if times}
 
-    def _settle(self, partition: TopicPartition, run_id: str) -> None:
-        """Forget runs that ended earlier: a watch on the purge clock makes one every few seconds."""
+    def _settle(self, partition: TopicPartition, ended: Entry) -> None:
+        """Forget runs that ended before this one began: a watch on the purge clock makes one every few seconds."""
         runs = self._intents.get(partition, {})
-        if run_id in runs:
-            newest = runs[run_id]
-            self._intents[partition] = {run: at for run, at in runs.items() if at >= newest}
+        began = runs.get(ended.run_id, ended.at_ms)
+        left = {run: at for run, at in runs.items() if at >= began}
+        self._intents[partition] = left | {ended.run_id: max(began, ended.at_ms)}
 
 
 def unfinished(entries: Iterable[Entry], plan_digest: str) -> dict[Address, Entry]:

@@ -29,7 +29,8 @@ class Outcome:
     `read_back`: what the cluster showed afterwards, as a short text (`log start 98213`, `leader 1`, `absent`); None: not read.
     `sends`: how often the request went out; 0 with STALE, SATISFIED by recheck, NOT_ATTEMPTED. `possible`: one of them may have been
     carried out.
-    `removed_max`: upper bound of the records removed by this run; 0 where nothing was sent.
+    `removed_max`: upper bound of the records removed by this run; 0 where nothing was sent. `intended`: its intent is in the journal, which the
+    outcome has to end there, also where no request followed.
     """
 
     action: Action
@@ -40,3 +41,4 @@ class Outcome:
     sends: int = 0
     possible: bool = False
     removed_max: int = 0
+    intended: bool = False

@@ -31,13 +31,15 @@ class Answer(StrEnum):
 class ItemAnswer:
     """One item's answer: what to do, the error's name (`NONE` for success) and its text.
 
-    `no_effect`: this request certainly changed nothing. A timeout does not say that, nor does every refusal.
+    `no_effect`: this request certainly changed nothing. A timeout does not say that, nor does every refusal. `sent`: false where no request
+    ever left this machine.
     """
 
     answer: Answer
     code: str
     text: str = ""
     no_effect: bool = False
+    sent: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,6 @@ class Journal(Protocol):
 
     def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
 
-    def last_purges(self) -> Mapping[TopicPartition, int]:
-        """Epoch ms of the newest purge intent of each partition that is not proven unsent. No journal yet: empty."""
+    def last_purges(self, *, but_of: str | None = None) -> Mapping[TopicPartition, int]:
+        """Epoch ms of the newest purge of each partition that is not proven unsent, but for those of the run `but_of`. No journal yet: empty."""
         ...

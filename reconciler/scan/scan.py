@@ -212,10 +212,15 @@ def _commit_log(connection: Connection, topics: TopicListing, *, wanted: bool) -
     (offsets,) = read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)])
     rows = offsets.to_pylist()
     return _Log(
-        sizes={row["partition"]: (row["high_watermark"] or 0) - (row["log_start"] or 0) for row in rows},
+        # None where that is not known: its reading then says why it failed.
+        sizes={row["partition"]: _span(row["log_start"], row["high_watermark"]) for row in rows},
         partitions=len(log.partitions),
         leaderless=tuple(p.number for p in log.partitions if not isinstance(p.leader, int)),
     )
+
+
+def _span(log_start: int | None, high_watermark: int | None) -> int:
+    return 0 if log_start is None or high_watermark is None else max(0, high_watermark - log_start)
 
 
 def _chunks(listed: _Listed) -> tuple[Chunk, ...]:

@@ -99,11 +99,12 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """What this module started and has to end. `leave`: lets go of it; `gateway`: into the JVM, if there is one."""
+    """What this module started and has to end. `leave`: lets go of it; `gateway`: into the JVM, if there is one; `shipped`: our code is there."""
 
     leave: Aside[None]
     gateway: Any = None
     session: "SparkSession | None" = None
+    shipped: bool = False
 
 
 _held: _Held | None = None
@@ -188,6 +189,7 @@ def log_hint() -> str:
 def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     from pyspark.sql import SparkSession
 
+    global _held  # noqa: PLW0603 - a process has one session
     # The active session belongs to a thread; these belong to the process.
     warm = SparkSession._instantiatedSession
     if warm is None and engine.remote and _held is not None and _held.session is not None:
@@ -195,20 +197,26 @@ def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
         remote.need_listener(engine.remote)
         warm = _held.session
     if warm is not None:
-        if _alive(warm):
+        unfinished = _held is not None and _held.session is warm and not _held.shipped
+        if not unfinished and _alive(warm):
             return warm
         _LOG.info("spark=gone")
         close(at_once=True)
+    mine: _Held | None = None
     try:
         session = _connect(engine) if engine.remote else _launch(engine, abandoned)
+        mine = _held
         ship(session)
+        if mine is not None and _held is mine:
+            _held = replace(mine, shipped=True)
     except ScanFailed:
         raise
     except Exception as failure:  # noqa: BLE001 - pyspark, py4j and gRPC each raise trees of their own
         _LOG.debug("spark_start=failed", exc_info=failure)
         told = f"{_where(engine)} did not start a session: {first_line(failure)}{log_hint()}"
-        # One that lacks our code would be taken for a warm one the next time.
-        close(at_once=True)
+        # By now another start may hold a session, where nobody waited for this one.
+        if not abandoned.is_set() or (mine is not None and _held is mine):
+            close(at_once=True)
         raise ScanFailed(told) from None
     return session
 

@@ -1,5 +1,6 @@
 """The file journal: what is stored before and after requests, what survives crashes and full disks, and what follows from it."""
 
+import fcntl
 import json
 import os
 import resource
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply import journal as file_journal
 from reconciler.apply import resume
 from reconciler.apply.journal import FileJournal
 from reconciler.errors import JournalUnavailable
@@ -182,17 +184,46 @@ def test_the_clock_is_the_newest_intent(made: FakeCluster, journal: FileJournal)
     assert journal.last_purges() == {AT: 200}
 
 
-@pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 200)])
+@pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 201)])
 def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     made: FakeCluster, journal: FileJournal, sends: int, clock: int
 ) -> None:
-    """An outcome with no send takes its own run's intent off the clock; a failure that was sent does not."""
+    """An outcome with no send takes its own run's intent off the clock; a failure that was sent moves it to when the answer was there."""
     journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.intend([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     ended = outcome(purge(made, AT, 60), sends=sends, status=Status.FAILED)
     journal.record([ended], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
     assert FileJournal(journal._path).last_purges() == {AT: clock}
+
+
+def test_the_clock_of_a_run_beside_another_is_not_forgotten(made: FakeCluster, journal: FileJournal) -> None:
+    """Stored between the intent and the outcome of another, it may still send; and one that was forgotten counts by its outcome."""
+    action = purge(made, AT, 60)
+    ended = outcome(action, sends=1, status=Status.APPLIED)
+    journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.intend([action], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record([ended], run_id="a", plan_digest=PLAN, at_ms=150)
+    assert journal.last_purges(but_of="a") == {AT: 200}
+    journal.record([ended], run_id="c", plan_digest=PLAN, at_ms=300)
+    journal.record([ended], run_id="b", plan_digest=PLAN, at_ms=400)
+    assert journal.last_purges() == {AT: 400}
+    assert journal.last_purges(but_of="b") == {}
+
+
+def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_for_ever(
+    made: FakeCluster, journal: FileJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run that was frozen in the middle of an append."""
+    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
+    monkeypatch.setattr(file_journal, "_PATIENCE_S", 0.05)
+    with journal._path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(JournalUnavailable, match="held by another process for 0 s: see whether a run is frozen"):
+            journal.last_purges()
+        with pytest.raises(JournalUnavailable, match="held by another process"):
+            journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
+    assert journal.last_purges() == {AT: 1}
 
 
 def test_the_clock_follows_another_process(made: FakeCluster, journal: FileJournal) -> None:

@@ -1,6 +1,6 @@
 """What the applier looks at again immediately before each request, retries included, and what it makes of it. On the fake cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -115,7 +115,18 @@ class SlowJournal(FileJournal):
 def slowly(
     made: FakeCluster, wanted: Action, folder: Path, meanwhile: Callable[[], None], *, seconds: float = 20
 ) -> Outcome:
-    clock = Ticker()
+    return slowly_at(Ticker(), made, wanted, folder, meanwhile, seconds=seconds)
+
+
+def slowly_at(
+    clock: Ticker,
+    made: FakeCluster,
+    wanted: Action,
+    folder: Path,
+    meanwhile: Callable[[], None],
+    *,
+    seconds: float = 20,
+) -> Outcome:
     journal = SlowJournal(folder / "journal.jsonl", clock, seconds, meanwhile)
     return run(made, [wanted], folder, journal=journal, clock=clock).only
 
@@ -148,6 +159,125 @@ def test_a_slow_journal_alone_stops_nothing(made: FakeCluster, tmp_path: Path) -
     """Nor does the intent of this run start the clock that holds its own request back."""
     outcome = slowly(made, purge(made, AT, 60, every_ms=30_000), tmp_path, lambda: None)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
+
+
+def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_path: Path) -> None:
+    wanted = purge(made, AT, 60, named=["billing"])
+    outcome = slowly(made, wanted, tmp_path, lambda: made.commit("billing", {AT: 10}), seconds=-3600)
+    assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
+
+
+def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
+    """A coordinator that took its time: what the leader had said before it is history, too."""
+    clock, asked = Ticker(), 0
+    committed = made.committed
+
+    def slow(wanted: Mapping[str, Sequence[TopicPartition]]) -> object:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            clock.sleep(25)
+            made.topics["orders"].topic_id = "of another incarnation"
+        return committed(wanted)
+
+    made.committed = slow  # type: ignore[method-assign, assignment]
+    outcome = run(made, [purge(made, AT, 60, named=["billing"])], tmp_path, clock=clock).only
+    assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
+
+
+def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
+    """And the outcome says so; the journal does not go on saying that a request may be under way."""
+    clock = Ticker()
+    look = made.groups_now
+
+    def slow(groups: Sequence[str]) -> object:
+        clock.sleep(11)
+        return look(groups)
+
+    made.groups_now = slow  # type: ignore[method-assign, assignment]
+    applied = run(made, [removal(made, "billing")], tmp_path, clock=clock)
+    assert (applied.only.status, applied.only.sends, made.requests) == (Status.FAILED, 0, [])
+    assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
+    assert applied.journal.unfinished("sha256:plan") == {}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("over", ["stopped", "expired", "old"])
+def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
+    made: FakeCluster, tmp_path: Path, over: str
+) -> None:
+    """Ctrl-C, or three hours of sleep, while the journal took its time. Its intent is ended: nobody has to wonder, and no clock runs."""
+    clock, stopped = Ticker(), False
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = over == "stopped"
+
+    journal = SlowJournal(tmp_path / "journal.jsonl", clock, 3 * 3600, stop)
+    wanted = [purge(made, AT, 60, every_ms=30_000), removal(made, "billing")]
+    ended = run(
+        made,
+        wanted,
+        tmp_path,
+        journal=journal,
+        clock=clock,
+        stop=lambda: stopped,
+        checked_at_ms=START_MS if over == "old" else None,
+        expires_at_ms=START_MS + 60_000 if over == "expired" else None,
+    ).outcomes
+    assert [(outcome.status, outcome.sends) for outcome in ended] == [(Status.NOT_ATTEMPTED, 0)] * 2
+    assert made.requests == []
+    assert journal.unfinished("sha256:plan") == journal.last_purges() == {}
+
+
+def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster, tmp_path: Path) -> None:
+    """It came between the look and the intent of this one. The other way round the other one waits."""
+    clock = Ticker()
+    mine = purge(made, AT, 60, every_ms=30_000)
+    found: list[Status] = []
+
+    def other(before_offset: int = 30) -> None:
+        wanted = purge(made, AT, before_offset, every_ms=30_000)
+        found.append(run(made, [wanted], tmp_path, clock=clock, run_id="other").only.status)
+
+    class Overtaken(FileJournal):
+        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            other()
+            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+
+    journal = Overtaken(tmp_path / "journal.jsonl")
+    outcome = run(made, [mine], tmp_path, journal=journal, clock=clock).only
+    assert (outcome.status, outcome.sends) == (Status.WAITING, 0)
+    assert "purged 0 s ago" in outcome.detail
+    assert (found, made.partition(AT).log_start) == ([Status.APPLIED], 30)
+    clock.sleep(31)
+    assert slowly_at(clock, made, mine, tmp_path, lambda: other(50)).status is Status.APPLIED
+    assert (found[1:], made.partition(AT).log_start) == ([Status.WAITING], 60)
+
+
+def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster, tmp_path: Path) -> None:
+    """Each looked at the clock before the other's intent was there. Once both sent."""
+    clock = Ticker()
+    wanted = purge(made, AT, 60, every_ms=30_000)
+
+    class Crossed(FileJournal):
+        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().intend(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
+
+    journal = Crossed(tmp_path / "journal.jsonl")
+    outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
+    assert (outcome.status, outcome.sends, made.requests) == (Status.WAITING, 0, [])
+    assert journal.last_purges(but_of="other") == {}, "and its own intent is off the clock"
+
+
+def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, tmp_path: Path) -> None:
+    """The intent was stored long before: purges half an interval apart would keep it by their intents."""
+    clock = Ticker()
+    first = slowly_at(clock, made, purge(made, AT, 30, every_ms=30_000), tmp_path, lambda: None)
+    assert (first.status, clock.now_ms) == (Status.APPLIED, START_MS + 20_000)
+    clock.sleep(30)
+    second = run(made, [purge(made, AT, 60, every_ms=30_000)], tmp_path, clock=clock, run_id="run-2").only
+    assert (second.status, second.sends) == (Status.WAITING, 0)
 
 
 def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from reconciler.apply.applier import apply
 from reconciler.apply.journal import FileJournal
+from reconciler.apply.results import exit_code
 from reconciler.apply.settings import Settings
 from reconciler.kafka.codes import Operation
 from reconciler.model.action import Action, DeleteRecords
@@ -255,6 +256,23 @@ def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
     made.meanwhile = broken
     with pytest.raises(RuntimeError, match="a bug"):
         run(made, actions, tmp_path)
+
+
+def test_a_machine_that_is_exhausted_loses_no_outcome(tmp_path: Path) -> None:
+    """No descriptor, no thread: the run stops, every action has its outcome, and of those under way nobody says that nothing was done."""
+    made, actions = wide(30, 5)
+
+    def exhausted(_operation: Operation) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    made.meanwhile = exhausted
+    applied = run(made, actions, tmp_path)
+    assert {outcome.action.address for outcome in applied.outcomes} == {action.address for action in actions}
+    told = {(outcome.status, outcome.possible) for outcome in applied.outcomes}
+    assert told <= {(Status.FAILED, True), (Status.NOT_ATTEMPTED, False)}
+    assert (Status.FAILED, True) in told
+    assert all("Resource temporarily unavailable" in outcome.detail for outcome in applied.outcomes)
+    assert exit_code(applied.outcomes) == 5
 
 
 def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """What the gateway answers where it cannot open a client, or where another cluster answers by now: no fact, and no exception."""
 
+import threading
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.kafka import child, connect, now
 from reconciler.kafka.asking import Deadline
@@ -16,8 +19,11 @@ from reconciler.kafka.journal import TopicJournal
 from reconciler.kafka.listing import topic_id_text
 from reconciler.model.action import Election
 from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Status
 from reconciler.model.ports import Answer
 from reconciler.model.snapshot import Unread
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.runs import purge, run
 
 NOWHERE = Connection(bootstrap_servers="127.0.0.1:9", properties={}, timeout_s=1.0)
 AT = TopicPartition("orders", 0)
@@ -48,7 +54,35 @@ def test_facts_are_unread_and_requests_are_read_back() -> None:
         gateway.delete_records({AT: 5})[AT],
         gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
     ):
-        assert answer.answer in (Answer.READ_BACK, Answer.RETRY)
+        assert (answer.answer, answer.no_effect, answer.sent) == (Answer.RETRY, True, False)
+
+
+@pytest.mark.usefixtures("unopened")
+def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
+    """Once six sends and sixty records that may be gone were reported, and the purge clock ran for a month."""
+    made = FakeCluster()
+    made.create_topic("orders", 1)
+    made.produce("orders", {0: 100})
+    nowhere = KafkaGateway(NOWHERE)
+    made.delete_records = nowhere.delete_records  # type: ignore[method-assign]
+    wanted = purge(made, AT, 60, every_ms=30 * 86_400_000)
+    applied = run(made, [wanted], tmp_path)
+    outcome = applied.only
+    assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
+    assert "no client could be opened" in outcome.detail
+    assert applied.journal.last_purges() == {}
+    assert exit_code([outcome]) == 1
+
+
+def test_a_limit_of_threads_is_a_client_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python says RuntimeError there, which is a bug anywhere else."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ClusterUnreachable, match="can't start new thread"):
+        connect.admin(Connection(("127.0.0.1:9",), timeout_s=1.0))
 
 
 def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

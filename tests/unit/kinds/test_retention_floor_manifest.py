@@ -197,6 +197,9 @@ def test_selectors_that_no_topic_meets(selector: str) -> None:
         r"regex:[[a]",
         "regex:" + "a?" * 9 + "a" * 9,
         r"regex:(a?){22}a{22}",
+        "regex:" + "(a|aa)" * 9 + "x",
+        "regex:" + "(a|b|c|d)" * 5,
+        "regex:" + "((a|b)|(c|d))" * 3,
         r"regex:a(?P<" + "x" * 500 + ">a)",
     ],
 )

@@ -1,0 +1,88 @@
+"""Starts that nobody waits for any more, beside the ones that came after them. The server is a fake: what counts here is who holds what."""
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reconciler.errors import ScanFailed
+from reconciler.scan import remote, session
+from reconciler.scan.aside import Aside
+from reconciler.scan.session import Engine, Start, close
+
+ENGINE = Engine(remote="sc://server:15002")
+
+
+class Server:
+    """Gives sessions; the code of the first one arrives when `upload` lets it, or fails then."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self.with_code: list[Any] = []
+        self.released: list[Any] = []
+        self.upload = threading.Event()
+        self.uploaded = threading.Event()
+
+    def connect(self, _engine: Engine) -> Any:
+        given = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
+        self.made.append(given)
+        session._held = session._Held(leave=Aside(lambda: self.released.append(given)), session=given)
+        return given
+
+    def ship(self, given: Any) -> None:
+        if given is not self.made[0]:
+            self.with_code.append(given)
+            return
+        self.upload.wait(60)
+        self.uploaded.set()
+        raise RuntimeError("the upload failed")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    close()
+    made = Server()
+    monkeypatch.setattr(session, "_START_LIMIT_S", 0.2)
+    monkeypatch.setattr(session, "_ABANDON_LIMIT_S", 0.1)
+    monkeypatch.setattr(session, "_connect", made.connect)
+    monkeypatch.setattr(session, "ship", made.ship)
+    monkeypatch.setattr(remote, "need_listener", lambda _address: None)
+    monkeypatch.setattr(remote, "forget", lambda _session: None)
+    yield made
+    made.upload.set()
+    close()
+
+
+def eventually(done: Callable[[], bool]) -> None:
+    waited = threading.Event()
+    for _ in range(100):
+        if done():
+            return
+        waited.wait(0.05)
+    raise AssertionError("never happened")
+
+
+def test_a_session_without_our_code_is_not_a_warm_one(server: Server) -> None:
+    """The upload of the first round hangs; the second is not given a session in which no task could run."""
+    first = Start(ENGINE)
+    with pytest.raises(ScanFailed, match="no Spark session within"):
+        first.result()
+    second = Start(ENGINE).result()
+    assert second is server.made[1]
+    assert server.with_code == [second]
+    assert server.released == [server.made[0]]
+    assert Start(ENGINE).result() is second, "and this one is warm"
+
+
+def test_a_start_that_fails_late_closes_no_other_session(server: Server) -> None:
+    first = Start(ENGINE)
+    with pytest.raises(ScanFailed):
+        first.result()
+    second = Start(ENGINE).result()
+    server.upload.set()
+    eventually(lambda: not first._thread.is_alive())
+    assert server.uploaded.is_set()
+    assert server.released == [server.made[0]]
+    assert Start(ENGINE).result() is second
