@@ -4,9 +4,8 @@ Decided here: the order, how rounds follow each other, what happens when the run
 is in elections, groups and records; each of them looks again immediately before each request.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -21,6 +20,7 @@ from reconciler.model.ports import Gateway, Journal
 
 DEFAULTS = Settings()
 
+_UNHEARD = "nobody takes the outcomes any more"
 _EXHAUSTED = (OSError, MemoryError)
 """Descriptors, threads, memory. One lane's trouble must not lose what the others did."""
 
@@ -112,11 +112,16 @@ def _rounds(pending: Sequence[Attempt[Any]], divide: _Divide, work: _Work, run: 
         if not pending or run.stopping:
             break
         left: list[Attempt[Any]] = []
-        for steps in _side_by_side(divide(pending, run.settings), work, run):
-            ended = [step for step in steps if isinstance(step, Outcome)]
-            left += [step for step in steps if isinstance(step, Attempt)]
-            if ended:
-                yield ended
+        try:
+            for steps in _side_by_side(divide(pending, run.settings), work, run):
+                ended = [step for step in steps if isinstance(step, Outcome)]
+                left += [step for step in steps if isinstance(step, Attempt)]
+                if ended:
+                    yield ended
+        except BaseException:
+            run.halt(_UNHEARD)
+            run.record(_ends(left, run))
+            raise
         pending = left
     if pending:
         yield [_left_over(attempt, run) for attempt in pending]
@@ -140,9 +145,10 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
                     # One by one: what has ended is told even if what comes after it fails.
                     for step in batch if run.stopping else work(batch, run):
                         steps.append(step)
+                    run.forget(batch)
                 except _EXHAUSTED as exhausted:
                     run.halt(f"this machine is out of something: {exhausted or type(exhausted).__name__}")
-                    steps += _lost(batch, steps, run.why)
+                    steps += _lost(batch, steps, run)
                 finally:
                     finished.put(steps)
         finally:
@@ -162,19 +168,24 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
                     yield steps
         except BaseException:
             # Whoever took the outcomes is gone: lanes that went on would send what nobody hears of.
-            run.halt("nobody takes the outcomes any more")
+            run.halt(_UNHEARD)
             wait(started)
-            run.record([step for steps in _left_in(finished) for step in steps if isinstance(step, Outcome)])
+            run.record(_ends((step for steps in _left_in(finished) for step in steps), run))
             raise
         for lane in started:
             lane.result()
 
 
-def _lost(batch: Sequence[Attempt[Any]], steps: Sequence[Step], why: str) -> list[Outcome]:
-    """What becomes of those of `batch` that are in no step: whether a request went out for them nobody knows."""
+def _lost(batch: Sequence[Attempt[Any]], steps: Sequence[Step], run: Run) -> list[Outcome]:
+    """What becomes of those of `batch` that are in no step. Whether a request went out for those that were to be sent nobody knows."""
     told = {step.action.address for step in steps}
-    lost = (attempt for attempt in batch if attempt.action.address not in told)
-    return [replace(each, sends=each.sends + 1, possible=True, intended=True).give_up(why) for each in lost]
+    lost = (run.as_begun(attempt) for attempt in batch if attempt.action.address not in told)
+    return [_left_over(attempt, run) for attempt in lost]
+
+
+def _ends(steps: Iterable[Step], run: Run) -> list[Outcome]:
+    """The end of each, where there will be no other round."""
+    return [step if isinstance(step, Outcome) else _left_over(step, run) for step in steps]
 
 
 def _left_in(finished: "SimpleQueue[list[Step] | None]") -> Iterator[list[Step]]:

@@ -7,7 +7,7 @@ the next one when its leaders are seen.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reconciler.apply.attempt import Attempt
-from reconciler.apply.run import Go, Run, Step, sorted_out
+from reconciler.apply.run import Go, Run, Seen, Step, sorted_out
 from reconciler.apply.settings import Settings
 from reconciler.model.action import Election, ElectLeader
 from reconciler.model.names import TopicPartition
@@ -33,14 +33,15 @@ def lanes(pending: Sequence[Choice], settings: Settings) -> list[list[Sequence[C
 def step(batch: Sequence[Choice], run: Run) -> Iterator[Step]:
     """One round for partitions of one election type. A batch that the broker finds too large is halved, each half looked at anew."""
 
-    def look(attempts: Sequence[Choice]) -> tuple[list[Go], list[Step]]:
+    def look(attempts: Sequence[Choice]) -> Seen:
+        at_ms = run.clock()
         now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=False)
-        return sorted_out(check(attempt, now[attempt.action.partition]) for attempt in attempts)
+        ready, rest = sorted_out(check(attempt, now[attempt.action.partition]) for attempt in attempts)
+        return Seen(ready=ready, rest=rest, at_ms=at_ms)
 
-    looked_at_ms = run.clock()
-    ready, rest = look(batch)
-    yield from rest
-    ready, rest = run.begin(ready, look, looked_at_ms=looked_at_ms)
+    seen = look(batch)
+    yield from seen.rest
+    ready, rest = run.begin(seen.ready, look, seen_at_ms=seen.at_ms)
     yield from rest
     if not ready:
         return

@@ -7,7 +7,7 @@ first.
 from collections.abc import Iterator, Sequence
 
 from reconciler.apply.attempt import NOTHING_DONE, Attempt
-from reconciler.apply.run import Go, Run, Step, sorted_out
+from reconciler.apply.run import Go, Run, Seen, Step, sorted_out
 from reconciler.apply.settings import Settings
 from reconciler.model.action import DeleteGroup
 from reconciler.model.outcome import Outcome, Status
@@ -27,14 +27,15 @@ def lanes(pending: Sequence[Removal], settings: Settings) -> list[list[Sequence[
 def step(batch: Sequence[Removal], run: Run) -> Iterator[Step]:
     """One round: look, store the intents, send, look again."""
 
-    def look(attempts: Sequence[Removal]) -> tuple[list[Go], list[Step]]:
+    def look(attempts: Sequence[Removal]) -> Seen:
         now = run.gateway.groups_now([attempt.action.group for attempt in attempts])
-        return sorted_out(check(attempt, now[attempt.action.group]) for attempt in attempts)
+        ready, rest = sorted_out(check(attempt, now[attempt.action.group]) for attempt in attempts)
+        # The commits are read last. The list takes as long as the slowest broker, and what it said of members the coordinator finds out itself.
+        return Seen(ready=ready, rest=rest, at_ms=run.clock())
 
-    looked_at_ms = run.clock()
-    ready, rest = look(batch)
-    yield from rest
-    ready, rest = run.begin(ready, look, looked_at_ms=looked_at_ms)
+    seen = look(batch)
+    yield from seen.rest
+    ready, rest = run.begin(seen.ready, look, seen_at_ms=seen.at_ms)
     yield from rest
     if not ready:
         return

@@ -47,8 +47,8 @@ class FileJournal:
 
     def last_purges(self, *, but_of: str | None = None) -> Mapping[TopicPartition, int]:
         """Reads what was appended since it was last asked: a loop may ask before every batch."""
-        with self._lock:
-            for read, end in self._read(self._clock_read_to):
+        with self._turn() as until:
+            for read, end in self._read(self._clock_read_to, until=until):
                 self._clock.feed([read])
                 self._clock_read_to = end
             return self._clock.last_purges(but_of=but_of)
@@ -67,7 +67,7 @@ class FileJournal:
             return
         lines = "".join(entry.dump(each) + "\n" for each in entries).encode("ascii")
         try:
-            with self._lock, self._opened(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT) as descriptor:
+            with self._turn() as until, self._opened(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT, until) as descriptor:
                 end = _end_of_whole_lines(descriptor)
                 os.ftruncate(descriptor, end)
                 try:
@@ -84,38 +84,51 @@ class FileJournal:
             ) from failed
 
     @contextmanager
-    def _opened(self, lock: int, flags: int) -> Iterator[int]:
+    def _opened(self, lock: int, flags: int, until: float) -> Iterator[int]:
         """A descriptor under an advisory lock, held for one append or for one look at the length: runs take turns."""
         if flags & os.O_CREAT:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, flags | os.O_CLOEXEC, 0o644)
         try:
-            self._wait_for(descriptor, lock)
+            self._wait_for(descriptor, lock, until)
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _wait_for(self, descriptor: int, lock: int) -> None:
+    @contextmanager
+    def _turn(self) -> Iterator[float]:
+        """One thread at a time; until when it may wait for other processes. Threads that wait behind it have the same time, not each its own."""
+        until = _soon()
+        if not self._lock.acquire(timeout=_PATIENCE_S):
+            raise self._held()
+        try:
+            yield until
+        finally:
+            self._lock.release()
+
+    def _wait_for(self, descriptor: int, lock: int, until: float) -> None:
         """Others hold it for milliseconds, unless they are frozen in the middle; nobody waits for those for ever."""
-        until = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 return fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    raise JournalUnavailable(
-                        f"the journal {self._path} has been held by another process for {_PATIENCE_S:.0f} s: see whether a run is "
-                        "frozen (fuser, lsof), let it go on or end it, then try again"
-                    ) from None
+                    raise self._held() from None
                 time.sleep(_PAUSE_S)
 
-    def _read(self, start: int, *, containing: bytes = b"") -> Iterator[tuple[Entry, int]]:
+    def _held(self) -> JournalUnavailable:
+        return JournalUnavailable(
+            f"the journal {self._path} has been held by another process for {_PATIENCE_S:.0f} s: see whether a run is "
+            "frozen (fuser, lsof), let it go on or end it, then try again"
+        )
+
+    def _read(self, start: int, *, containing: bytes = b"", until: float | None = None) -> Iterator[tuple[Entry, int]]:
         """Entries from byte `start` on, each with the offset after it. A last line without its end was never acted upon.
 
         `containing`: lines without it are passed over unread, since a journal of years is mostly of other plans.
         """
         try:
-            with self._opened(fcntl.LOCK_SH, os.O_RDONLY) as descriptor:
+            with self._opened(fcntl.LOCK_SH, os.O_RDONLY, until or _soon()) as descriptor:
                 # What lies before this point is never cut off again, so the rest is read without the lock.
                 end = _end_of_whole_lines(descriptor)
             with self._path.open("rb") as file:
@@ -143,6 +156,10 @@ class FileJournal:
             raise JournalUnavailable(
                 f"the journal {self._path} is damaged in the line that ends at byte {end}: {broken}; restore the file, or move it away"
             ) from None
+
+
+def _soon() -> float:
+    return time.monotonic() + _PATIENCE_S
 
 
 def _end_of_whole_lines(descriptor: int) -> int:

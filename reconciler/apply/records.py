@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.apply.attempt import Attempt
-from reconciler.apply.run import Go, Run, Step, sorted_out
+from reconciler.apply.run import Go, Run, Seen, Sorted, Step, sorted_out
 from reconciler.apply.settings import Settings
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import AcceptedReader, DeleteRecords
@@ -39,33 +39,33 @@ def lanes(pending: Sequence[Record], settings: Settings) -> list[list[Sequence[R
 def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -> Iterator[Step]:
     """One round for partitions that should have one leader; where they have several, one after the other, each looked at anew."""
 
-    def look(attempts: Sequence[Record]) -> tuple[list[Go], list[Step]]:
+    def look(attempts: Sequence[Record]) -> Seen:
         return _look(attempts, run, removed_groups)
 
-    looked_at_ms = run.clock()
-    ready, rest = look(batch)
-    yield from rest
+    seen = look(batch)
+    yield from seen.rest
     by_leader: dict[int | None, list[Go]] = {}
-    for go in ready:
+    for go in seen.ready:
         by_leader.setdefault(go.leader, []).append(go)
     if len(by_leader) > 1:
         for led in by_leader.values():
             yield from step([go.attempt for go in led], run, removed_groups=removed_groups)
         return
-    ready, rest = run.begin(ready, look, looked_at_ms=looked_at_ms, still=lambda begun: _alone(begun, run))
+    ready, rest = run.begin(seen.ready, look, seen_at_ms=seen.at_ms, still=lambda begun: _alone(begun, run))
     yield from rest
     if ready:
         yield from _send(ready, run)
 
 
-def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) -> tuple[list[Go], list[Step]]:
+def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) -> Seen:
+    seen_at_ms = run.clock()
     purges = _purges_of_others(attempts, run)
     if purges is None:
-        return [], list(attempts)
+        return Seen(ready=[], rest=list(attempts), at_ms=seen_at_ms)
     now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=True)
     commits = run.gateway.committed(_positions_wanted(attempts))
     at_ms = run.clock()
-    return sorted_out(
+    ready, rest = sorted_out(
         check(
             attempt,
             now[attempt.action.partition],
@@ -76,9 +76,10 @@ def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) 
         )
         for attempt in attempts
     )
+    return Seen(ready=ready, rest=rest, at_ms=seen_at_ms)
 
 
-def _alone(begun: Sequence[Go], run: Run) -> tuple[list[Go], list[Step]]:
+def _alone(begun: Sequence[Go], run: Run) -> Sorted:
     """Two runs may look at the clock at the same time, and both find that nobody purged: here each sees the other's intent, and waits."""
     purges = _purges_of_others([go.attempt for go in begun], run)
     if purges is None:
@@ -153,15 +154,14 @@ def check(
     return Go(attempt=replace(attempt, log_start=start, leader=now.leader), leader=now.leader)
 
 
-def _too_soon(
-    attempt: Record, last_purge_ms: int | None, now_ms: int, *, read_back: str | None = None
-) -> Outcome | None:
+def _too_soon(attempt: Record, last_purge_ms: int | None, now_ms: int, *, read_back: str | None = None) -> Step | None:
     every_ms = attempt.action.guard.every_ms
     if every_ms is None or last_purge_ms is None or now_ms - last_purge_ms > every_ms:
         return None
     ago_s = (now_ms - last_purge_ms) / 1000
     detail = f"purged {ago_s:.0f} s ago, and the least time between two purges is {every_ms / 1000:.0f} s"
-    return attempt.end(Status.WAITING, detail, read_back=read_back)
+    # Of one that was sent nobody could say that it only waits.
+    return attempt.again(detail) if attempt.possible else attempt.end(Status.WAITING, detail, read_back=read_back)
 
 
 def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:

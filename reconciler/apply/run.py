@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.apply.attempt import Attempt
 from reconciler.apply.settings import Settings
 from reconciler.errors import JournalUnavailable
+from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, Journal
 
@@ -34,11 +35,23 @@ class Go:
 Step = Outcome | Attempt[Any]
 """What one round makes of one action: an end, or another round."""
 
-Look = Callable[[Sequence[Attempt[Any]]], tuple[list[Go], list[Step]]]
-"""What of these may go out as the cluster is now, and what becomes of the others."""
+Sorted = tuple[list[Go], list[Step]]
+"""Those that may go out, and what becomes of the others."""
 
 
-def sorted_out(checked: Iterable[Go | Step]) -> tuple[list[Go], list[Step]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a look made of some attempts. `at_ms`: from when on what it saw grows old."""
+
+    ready: list[Go]
+    rest: list[Step]
+    at_ms: int
+
+
+Look = Callable[[Sequence[Attempt[Any]]], Seen]
+
+
+def sorted_out(checked: Iterable[Go | Step]) -> Sorted:
     """Those that may go out, and the others."""
     ready: list[Go] = []
     rest: list[Step] = []
@@ -50,7 +63,7 @@ def sorted_out(checked: Iterable[Go | Step]) -> tuple[list[Go], list[Step]]:
     return ready, rest
 
 
-def _all(ready: Sequence[Go]) -> tuple[list[Go], list[Step]]:
+def _all(ready: Sequence[Go]) -> Sorted:
     return list(ready), []
 
 
@@ -73,6 +86,7 @@ class Run:
     sending: Callable[[], None] = _unheard
     checked_at_ms: int | None = None
     expires_at_ms: int | None = None
+    _begun: dict[Address, bool] = field(default_factory=dict)
     _halted: Event = field(default_factory=Event)
     _why: list[str] = field(default_factory=list)
 
@@ -93,29 +107,25 @@ class Run:
         self._halted.set()
 
     def begin(
-        self,
-        ready: Sequence[Go],
-        look: Look,
-        *,
-        looked_at_ms: int,
-        still: Callable[[Sequence[Go]], tuple[list[Go], list[Step]]] = _all,
-    ) -> tuple[list[Go], list[Step]]:
-        """What of `ready` is to be sent at once, its intents stored, and what becomes of the rest. `looked_at_ms`: when the look began that
-        `ready` rests on. `still`: which of them may go out once their intents are seen by every other run.
+        self, ready: Sequence[Go], look: Look, *, seen_at_ms: int, still: Callable[[Sequence[Go]], Sorted] = _all
+    ) -> Sorted:
+        """What of `ready` is to be sent at once, its intents stored, and what becomes of the rest. `seen_at_ms`: as `Seen.at_ms`, of the look
+        that `ready` rests on. `still`: which of them may go out once their intents are there for every other run to see.
 
         Where that look or the journal took its time, what was seen is history, so there is another look. A run that was stopped meanwhile,
         or is too old by now, sends nothing.
         """
         if not ready or not self._may_send() or not self._intend(ready):
             return [], [go.attempt for go in ready]
+        self._begun.update((go.attempt.action.address, False) for go in ready)
         ready, ended = still([replace(go, attempt=replace(go.attempt, intended=True)) for go in ready])
         for number in range(_LOOKS):
             if number:
-                looked_at_ms = self.clock()
-                ready, rest = look([go.attempt for go in ready])
-                ended += rest
+                seen = look([go.attempt for go in ready])
+                ready, seen_at_ms = seen.ready, seen.at_ms
+                ended += seen.rest
             # A clock may be set back, too.
-            if 0 <= self.clock() - looked_at_ms <= self.settings.look_ages_ms:
+            if 0 <= self.clock() - seen_at_ms <= self.settings.look_ages_ms:
                 break
         else:
             limit_s = self.settings.look_ages_ms / 1000
@@ -123,8 +133,23 @@ class Run:
             return [], [*ended, *(go.attempt.again(why) for go in ready)]
         if not ready or not self._may_send():
             return [], [*ended, *(go.attempt for go in ready)]
+        self._begun.update((go.attempt.action.address, True) for go in ready)
         self.sending()
         return list(ready), ended
+
+    def as_begun(self, attempt: Attempt[Any]) -> Attempt[Any]:
+        """The attempt as this run left it in the middle of a batch: its intent stored, its request perhaps sent."""
+        match self._begun.get(attempt.action.address):
+            case None:
+                return attempt
+            case sending:
+                possible = attempt.possible or sending
+                return replace(attempt, intended=True, sends=attempt.sends + sending, possible=possible)
+
+    def forget(self, batch: Iterable[Attempt[Any]]) -> None:
+        """What is known of each of `batch` is in its step by now."""
+        for attempt in batch:
+            self._begun.pop(attempt.action.address, None)
 
     def _may_send(self) -> bool:
         if self.stopping:

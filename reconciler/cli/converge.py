@@ -1,6 +1,7 @@
 """`reconciler converge` and `watch`: plan → limits → apply in one, for policies in `mode: continuous` only."""
 
 import math
+import random
 import time
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from reconciler.plan.drift.report import EXIT_UNSEEN
 
 SLICE_S = 0.2
 LEAST_S = 1.0
+_JITTER_S = 2.0
 """Between two rounds of watch, however close the clocks of its partitions are."""
 
 
@@ -72,7 +74,8 @@ def watch(
     done, code = 0, 0
     with graceful() as stop:
         while not stop():
-            next_s = time.monotonic() + interval_s
+            # Two loops that hold each other back would else meet again after each interval.
+            next_s = time.monotonic() + interval_s + random.uniform(0, min(_JITTER_S, interval_s / 10))  # noqa: S311 - no secret
             try:
                 applied = _once(part, settings, stop, quiet_when_idle=True)
                 code = worst([code, _code(applied)])

@@ -30,7 +30,7 @@ def misread(text: str) -> tuple[str, str] | None:
         inside = text[start + 1 : end]
         if inside.startswith("^"):
             return "in a glob `[^…]` holds the character `^`, and elsewhere means none of these", "write [!…]"
-        if any(opening in f"[{inside}" for opening in ("[:", "[.", "[=")):
+        if any(opening in inside for opening in ("[:", "[.", "[=")):
             return "a glob has no classes such as [:digit:]", "write [0-9]"
         if backwards := _backwards(inside.removeprefix("!")):
             return f"a range that ends before it begins: {backwards}", "write the lower end first"

@@ -1,5 +1,5 @@
 """Regular expressions that can take forever: a repeated group that itself repeats or offers a choice, back references, more than
-four repetitions in one expression, and more than 256 ways through its `?` and its groups with a choice.
+four repetitions in one expression, and more than 4,096 ways through its `?` and its groups with a choice, a quarter of that for each repetition.
 
 Names come from the cluster, anybody may create one, and Python's matcher backtracks. A plain reading of the text, on the safe
 side: it may refuse an expression that would have been harmless, and such an expression can be said without the repeated group.
@@ -8,7 +8,7 @@ side: it may refuse an expression that would have been harmless, and such an exp
 _MANY = frozenset("*+{")
 _MOST = 4
 """Each repetition is one more power of the name's length: four take seconds at worst, five take minutes."""
-_MOST_WAYS = 256
+_MOST_WAYS = 4_096
 """Each `?` doubles the ways to read a name, and a group of three words triples them."""
 
 
@@ -56,7 +56,7 @@ def may_take_forever(text: str) -> bool:
             case _:
                 pass
         index += 1
-    return repetitions > _MOST or ways > _MOST_WAYS
+    return repetitions > _MOST or ways > _MOST_WAYS >> 2 * repetitions
 
 
 def _end_of_set(text: str, start: int) -> int:

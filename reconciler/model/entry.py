@@ -225,12 +225,20 @@ class Clock:
 
 def unfinished(entries: Iterable[Entry], plan_digest: str) -> dict[Address, Entry]:
     """The newest intent of each action of that plan that no later outcome ended, of its run or of one that took it up again."""
-    begun: dict[Address, Entry] = {}
+    begun: dict[Address, dict[str, Entry]] = {}
     for entry in entries:
         if entry.plan_digest != plan_digest:
             continue
+        runs = begun.setdefault(entry.address, {})
         if entry.event is Event.INTENT:
-            begun[entry.address] = entry
+            runs.pop(entry.run_id, None)
+            runs[entry.run_id] = entry
+        elif entry.sends == 0 and entry.status in _FOUND_NOTHING:
+            runs.pop(entry.run_id, None)
         else:
-            begun.pop(entry.address, None)
-    return begun
+            runs.clear()
+    return {address: list(runs.values())[-1] for address, runs in begun.items() if runs}
+
+
+_FOUND_NOTHING = (Status.NOT_ATTEMPTED, Status.WAITING)
+"""Ends that tell nothing about what another run had begun."""

@@ -6,6 +6,8 @@ import os
 import resource
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -195,6 +197,44 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     journal.record([ended], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
     assert FileJournal(journal._path).last_purges() == {AT: clock}
+
+
+def test_a_run_that_did_nothing_ends_no_intent_of_another(made: FakeCluster, journal: FileJournal) -> None:
+    """Run a sent and died; run b was stopped before its request. Whether a's was carried out is still to be read back."""
+    action = purge(made, AT, 60)
+    journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    for status in (Status.NOT_ATTEMPTED, Status.WAITING):
+        journal.intend([action], run_id="b", plan_digest=PLAN, at_ms=200)
+        journal.record([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
+        assert {entry.run_id for entry in journal.unfinished(PLAN).values()} == {"a"}
+    journal.record([outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300)
+    assert journal.unfinished(PLAN) == {}
+
+
+def test_threads_wait_for_a_frozen_process_together(
+    made: FakeCluster, journal: FileJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight lanes once waited one after another: two minutes each."""
+    action = purge(made, AT, 60)
+    journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=1)
+    monkeypatch.setattr(file_journal, "_PATIENCE_S", 1.0)
+    refused: list[float] = []
+    began = time.monotonic()
+
+    def lane() -> None:
+        with pytest.raises(JournalUnavailable, match="held by another process"):
+            journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=2)
+        refused.append(time.monotonic() - began)
+
+    with journal._path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        lanes = [threading.Thread(target=lane) for _ in range(8)]
+        for each in lanes:
+            each.start()
+        for each in lanes:
+            each.join()
+    assert len(refused) == 8
+    assert max(refused) < 4
 
 
 def test_the_clock_of_a_run_beside_another_is_not_forgotten(made: FakeCluster, journal: FileJournal) -> None:

@@ -1,6 +1,6 @@
 """What the applier looks at again immediately before each request, retries included, and what it makes of it. On the fake cluster."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -188,17 +188,43 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
 def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
     """And the outcome says so; the journal does not go on saying that a request may be under way."""
     clock = Ticker()
-    look = made.groups_now
+    look = made.partitions_now
 
-    def slow(groups: Sequence[str]) -> object:
+    def slow(partitions: Iterable[TopicPartition], *, offsets: bool) -> object:
         clock.sleep(11)
-        return look(groups)
+        return look(partitions, offsets=offsets)
 
-    made.groups_now = slow  # type: ignore[method-assign, assignment]
-    applied = run(made, [removal(made, "billing")], tmp_path, clock=clock)
+    made.partitions_now = slow  # type: ignore[method-assign, assignment]
+    applied = run(made, [purge(made, AT, 60, every_ms=30_000)], tmp_path, clock=clock)
     assert (applied.only.status, applied.only.sends, made.requests) == (Status.FAILED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
     assert applied.journal.unfinished("sha256:plan") == {}  # type: ignore[attr-defined]
+    assert applied.journal.last_purges() == {}
+
+
+def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(made: FakeCluster, tmp_path: Path) -> None:
+    """It takes nine tenths of the deadline each time; the commits, which tell a group from its successor, are read after it."""
+    clock = Ticker()
+    look = made.groups_now
+
+    def slow(groups: Sequence[str]) -> object:
+        clock.sleep(27)
+        return look(groups)
+
+    made.groups_now = slow  # type: ignore[method-assign, assignment]
+    assert run(made, [removal(made, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
+
+
+def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeCluster, tmp_path: Path) -> None:
+    """Its first request may have been carried out, and that is what the outcome says."""
+    clock = Ticker()
+    wanted = purge(made, AT, 60, every_ms=3_600_000)
+    made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
+    journal = FileJournal(tmp_path / "journal.jsonl")
+    made.meanwhile = lambda _operation: journal.intend([wanted], run_id="other", plan_digest="p", at_ms=clock())
+    outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
+    assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
+    assert exit_code([outcome]) == 5
 
 
 @pytest.mark.parametrize("over", ["stopped", "expired", "old"])

@@ -1,7 +1,7 @@
 """How a run goes as a whole: batches, windows, rounds, interrupts, and one outcome for every action. On the fake cluster."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,6 +273,66 @@ def test_a_machine_that_is_exhausted_loses_no_outcome(tmp_path: Path) -> None:
     assert (Status.FAILED, True) in told
     assert all("Resource temporarily unavailable" in outcome.detail for outcome in applied.outcomes)
     assert exit_code(applied.outcomes) == 5
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late: bool) -> None:
+    """In the first look, or once the intent was stored: no request, so nothing may have been done, and no clock runs."""
+    made = FakeCluster()
+    made.create_topic("orders", 1)
+    made.produce("orders", {0: 100})
+    clock, journal = Ticker(), FileJournal(tmp_path / "journal.jsonl")
+    wanted = purge(made, TopicPartition("orders", 0), 60, every_ms=30_000)
+    look, looks = made.partitions_now, 0
+
+    def exhausted(partitions: Iterable[TopicPartition], *, offsets: bool) -> Mapping[TopicPartition, PartitionNow]:
+        nonlocal looks
+        looks += 1
+        clock.sleep(20)
+        if looks == 1 + late:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return look(partitions, offsets=offsets)
+
+    made.partitions_now = exhausted  # type: ignore[method-assign, assignment]
+    outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
+    assert (outcome.status, outcome.sends, outcome.possible) == (Status.NOT_ATTEMPTED, 0, False)
+    assert exit_code([outcome]) == 1
+    assert (made.requests, journal.last_purges(), journal.unfinished("sha256:plan")) == ([], {}, {})
+    assert len(list(journal.entries())) == 2 * late
+
+
+def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
+    """Whoever took the outcomes is gone when one lane has stored its intent and looks again: it sends nothing, and the journal says so."""
+    made = FakeCluster()
+    made.create_topic("orders", 2)
+    made.produce("orders", {0: 100, 1: 100})
+    ats = [TopicPartition("orders", number) for number in (0, 1)]
+    made.partition(ats[0]).leader, made.partition(ats[1]).leader = 1, 2
+    gone, clock = threading.Event(), Ticker()
+
+    class Late(FileJournal):
+        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            if actions[0].address.partition == 1:
+                gone.wait(30)
+
+    journal = Late(tmp_path / "journal.jsonl")
+    ending = apply(
+        [purge(made, at, 60) for at in ats],
+        gateway=made,
+        journal=journal,
+        run_id="run-1",
+        plan_digest="sha256:plan",
+        clock=clock,
+        sleep=clock.sleep,
+        stop=gone.is_set,
+    )
+    assert next(ending).status is Status.APPLIED
+    gone.set()
+    ending.close()  # type: ignore[attr-defined]
+    assert len(made.requests) == 1
+    assert journal.unfinished("sha256:plan") == {}
+    assert set(journal.last_purges()) == {ats[0]}
 
 
 def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:

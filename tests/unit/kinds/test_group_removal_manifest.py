@@ -114,7 +114,22 @@ def test_globs_with_two_readings(glob: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "glob", ["[!p]*", "app[blue]", "[]a]x", "[!]]x", "[a-z0-9_-]*", "[-a]", "[!^]*", "[[]*", "{x}-*", "[a-]", "*[a-a]"]
+    "glob",
+    [
+        "[!p]*",
+        "app[blue]",
+        "[]a]x",
+        "[!]]x",
+        "[a-z0-9_-]*",
+        "[-a]",
+        "[!^]*",
+        "[[]*",
+        "a[._-]*",
+        "[:a]*",
+        "{x}-*",
+        "[a-]",
+        "*[a-a]",
+    ],
 )
 def test_globs_with_one_reading(glob: str) -> None:
     assert codes(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5")) == []
