@@ -5,12 +5,8 @@ Every number comes with its error or is `Unread`; a row that should be there and
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import pyarrow as pa
 
 from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.facts import GROUP, PARTITION, RUN, TOPIC
 from reconciler.kafka.group_listing import GroupListing, ListedGroup
 from reconciler.kafka.listing import ListedPartition, TopicListing, some_of
 from reconciler.model.names import TopicPartition
@@ -24,30 +20,11 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unread,
 )
+from reconciler.scan.rows import Row, Rows
 from reconciler.scan.wishes import Wish, selected_groups
-
-Row = Mapping[str, Any]
 
 _LISTED_TYPES = ("classic", "consumer")
 """What a group seems to be that would be on the current list call if it were: a Connect group begins with a record that names no protocol."""
-_COLUMNS: Mapping[int, Sequence[str]] = {
-    PARTITION: ("error", "log_start", "stable_end", "high_watermark", "offsets_at", "readers", "origins"),
-    GROUP: (
-        "error",
-        "commits",
-        "commit_topics",
-        "fingerprint",
-        "commit_keys",
-        "last_activity_ms",
-        "log_partition",
-        "log_offset",
-        "seems",
-        "live",
-    ),
-    TOPIC: ("records", "unread"),
-    RUN: ("error", "records", "skipped", "garbled"),
-}
-"""What is read here of a row about each kind of subject."""
 _NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 
 
@@ -74,42 +51,6 @@ class CommitLog:
     @property
     def complete(self) -> bool:
         return self.missing is None and not self.unread
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one scan by subject."""
-
-    partitions: Mapping[TopicPartition, Row]
-    groups: Mapping[str, Row]
-    topics: Mapping[str, Row]
-    runs: Sequence[Row]
-
-
-def rows_of(table: pa.Table) -> Rows:
-    """The rows of `reduce.reduced` or `reduce.unreduced`, by what they are about."""
-    partitions: dict[TopicPartition, Row] = {}
-    groups: dict[str, Row] = {}
-    topics: dict[str, Row] = {}
-    runs: list[Row] = []
-    for batch in table.to_batches(max_chunksize=50_000):
-        for row in _of(batch, PARTITION):
-            partitions[TopicPartition(row["name"], row["number"])] = row
-        groups.update((row["name"], row) for row in _of(batch, GROUP))
-        topics.update((row["name"], row) for row in _of(batch, TOPIC))
-        runs.extend(_of(batch, RUN))
-    return Rows(partitions, groups, topics, runs)
-
-
-def _of(batch: pa.RecordBatch, subject: int) -> Iterator[Row]:
-    """Rows about one kind of subject, as dictionaries of its columns alone: the others would take most of the time, and all are null."""
-    # By now it has been loaded together with pandas; at the top of the module every command would wait for it.
-    from pyarrow import compute as pc
-
-    about = batch.filter(pc.equal(batch.column("subject"), subject))
-    names = ("name", "number", *_COLUMNS[subject])
-    for values in zip(*(about.column(name).to_pylist() for name in names), strict=True):
-        yield dict(zip(names, values, strict=True))
 
 
 def commit_log(runs: Iterable[Row], *, partitions: int, asked: bool, missing: Unread | None) -> CommitLog:

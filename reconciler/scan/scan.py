@@ -25,9 +25,9 @@ from reconciler.model.needs import Needs
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unread
 from reconciler.scan import assemble, wishes
 from reconciler.scan import export as parquet
-from reconciler.scan.assemble import Rows
 from reconciler.scan.once_more import with_later_ends
 from reconciler.scan.reduce import unreduced
+from reconciler.scan.rows import Rows, rows_of
 from reconciler.scan.run import run
 from reconciler.scan.session import Engine, Start, close
 from reconciler.scan.wishes import Wish
@@ -103,7 +103,7 @@ def scan(
             listed = _list(needs, connection, progress)
         table = _read(needs, connection, listed, start, progress)
     with _unswept():
-        rows = assemble.rows_of(table)
+        rows = rows_of(table)
         snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
         snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
     progress(_summary(snapshot, rows))
@@ -212,15 +212,10 @@ def _commit_log(connection: Connection, topics: TopicListing, *, wanted: bool) -
     (offsets,) = read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)])
     rows = offsets.to_pylist()
     return _Log(
-        # None where that is not known: its reading then says why it failed.
-        sizes={row["partition"]: _span(row["log_start"], row["high_watermark"]) for row in rows},
+        sizes={row["partition"]: wishes.log_size(row["log_start"], row["high_watermark"]) for row in rows},
         partitions=len(log.partitions),
         leaderless=tuple(p.number for p in log.partitions if not isinstance(p.leader, int)),
     )
-
-
-def _span(log_start: int | None, high_watermark: int | None) -> int:
-    return 0 if log_start is None or high_watermark is None else max(0, high_watermark - log_start)
 
 
 def _chunks(listed: _Listed) -> tuple[Chunk, ...]:

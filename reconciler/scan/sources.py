@@ -225,13 +225,12 @@ def _metadata(topics: TopicListing, wanted: Iterable[str]) -> dict[tuple[str, in
 
 
 def log_sizes(connection: Connection, partitions: Iterable[ListedPartition]) -> dict[int, int]:
-    """Offsets that each partition of the commit log spans, none where that is not known: its reading then says why it failed."""
+    """Offsets that each partition of the commit log spans, as `wishes.log_size`."""
     sizes = dict.fromkeys((p.number for p in partitions), 0)
     led = [p.number for p in partitions if isinstance(p.leader, int)]
     for batch in read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)]):
         for row in batch.to_pylist():
-            if row["high_watermark"] is not None and row["log_start"] is not None:
-                sizes[row["partition"]] = row["high_watermark"] - row["log_start"]
+            sizes[row["partition"]] = wishes.log_size(row["log_start"], row["high_watermark"])
     return sizes
 
 

@@ -139,6 +139,11 @@ def commit_chunks(groups: Iterable[str]) -> list[CommitsChunk]:
     ]
 
 
+def log_size(log_start: int | None, high_watermark: int | None) -> int:
+    """Offsets that a partition of the commit log spans; 0 where that is not known: its reading then says why it failed."""
+    return 0 if log_start is None or high_watermark is None else max(0, high_watermark - log_start)
+
+
 def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
     """Partitions of the commit log by their number of records, spread evenly: the largest first, each to the lightest chunk."""
     total = sum(sizes.values())

@@ -15,8 +15,9 @@ from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, GroupState, GroupType, PartitionFacts, Reader, Unread
 from reconciler.scan import assemble
-from reconciler.scan.assemble import CommitLog, Row, Rows
+from reconciler.scan.assemble import CommitLog
 from reconciler.scan.reduce import unreduced
+from reconciler.scan.rows import Row, Rows, rows_of
 from reconciler.scan.wishes import Wish
 
 READ = CommitLog(partitions=50)
@@ -410,7 +411,7 @@ def test_rows_by_what_they_are_about() -> None:
         {"subject": TOPIC, "name": "t", "number": -1, "records": 7},
         {"subject": RUN, "name": "commit_log", "number": 4, "records": 1},
     ]
-    found = assemble.rows_of(unreduced([pa.RecordBatch.from_pylist(rows, schema=FACTS)]))
+    found = rows_of(unreduced([pa.RecordBatch.from_pylist(rows, schema=FACTS)]))
     assert found.partitions[T0]["log_start"] == 5
     assert found.groups.keys() == {"g"}
     assert found.topics["t"]["records"] == 7
@@ -432,9 +433,7 @@ def test_rows_keep_every_column_that_facts_are_made_of() -> None:
     table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
     readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition else None for row in about]
     origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition else None for row in about]
-    rows = assemble.rows_of(
-        table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins))
-    )
+    rows = rows_of(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = Needs(groups=(GroupNeed(groups=(Selector("*"),), activity=True),))
     found = {each.group: each for each in assemble.group_facts(everything, groups("f", "g", "h"), rows, READ)}

@@ -12,7 +12,7 @@ from reconciler.kafka.listing import ListedPartition, ListedTopic, TopicListing
 from reconciler.model.needs import Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.scan import wishes
-from reconciler.scan.scan import _chunks, _limit_s, _Listed, _Log, _span, _work
+from reconciler.scan.scan import _chunks, _limit_s, _Listed, _Log, _work
 
 CONNECTION = Connection(("127.0.0.1:1",), timeout_s=30.0)
 NEEDS = Needs(topics=(TopicNeed(topics=(Selector("*"),), offsets=True),))
@@ -51,8 +51,8 @@ def test_a_part_of_the_log_that_was_half_answered_costs_no_patience(
     log_start: int | None, high_watermark: int | None
 ) -> None:
     """Its size was once minus two thousand million, and so was what all others had left."""
-    assert _span(log_start, high_watermark) == 0
-    assert _span(3, 9) == 6
+    assert wishes.log_size(log_start, high_watermark) == 0
+    assert wishes.log_size(3, 9) == 6
 
 
 def test_the_whole_job_has_longer_than_its_chunks() -> None:
