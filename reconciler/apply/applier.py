@@ -20,7 +20,8 @@ from reconciler.model.ports import Gateway, Journal
 
 DEFAULTS = Settings()
 
-_UNHEARD = "nobody takes the outcomes any more"
+_CUT_SHORT = "the run ends in the middle: nothing more is sent"
+"""Whoever takes the outcomes is gone, or something failed that should not."""
 _EXHAUSTED = (OSError, MemoryError)
 """Descriptors, threads, memory. One lane's trouble must not lose what the others did."""
 
@@ -119,7 +120,7 @@ def _rounds(pending: Sequence[Attempt[Any]], divide: _Divide, work: _Work, run: 
                 if ended:
                     yield ended
         except BaseException:
-            run.halt(_UNHEARD)
+            run.halt(_CUT_SHORT)
             run.record(_ends(left, run))
             raise
         pending = left
@@ -168,7 +169,7 @@ def _side_by_side(lanes: _Lanes, work: _Work, run: Run) -> Iterator[list[Step]]:
                     yield steps
         except BaseException:
             # Whoever took the outcomes is gone: lanes that went on would send what nobody hears of.
-            run.halt(_UNHEARD)
+            run.halt(_CUT_SHORT)
             wait(started)
             run.record(_ends((step for steps in _left_in(finished) for step in steps), run))
             raise

@@ -10,7 +10,7 @@ _BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
 
 
 def choice(name: str) -> tuple[str, str] | None:
-    """The same of an exact name: `billing-{eu,us}` would mean, and protect, that very name and no `billing-eu`."""
+    """As `misread`, of a text without any of `*?[`: `billing-{eu,us}` would mean, and protect, that very name and no `billing-eu`."""
     if not _BRACES.search(name):
         return None
     return "{a,b} is no choice here", f"one selector for each, or regex:{re.escape(name)} for just that name"

@@ -308,12 +308,13 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     made.produce("orders", {0: 100, 1: 100})
     ats = [TopicPartition("orders", number) for number in (0, 1)]
     made.partition(ats[0]).leader, made.partition(ats[1]).leader = 1, 2
-    gone, clock = threading.Event(), Ticker()
+    stored, gone, clock = threading.Event(), threading.Event(), Ticker()
 
     class Late(FileJournal):
         def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
             super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
             if actions[0].address.partition == 1:
+                stored.set()
                 gone.wait(30)
 
     journal = Late(tmp_path / "journal.jsonl")
@@ -328,6 +329,7 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
         stop=gone.is_set,
     )
     assert next(ending).status is Status.APPLIED
+    assert stored.wait(30)
     gone.set()
     ending.close()  # type: ignore[attr-defined]
     assert len(made.requests) == 1
