@@ -1,0 +1,236 @@
+"""The facts that every report of a plan shows, whatever its sentences are: subjects, numbers, codes, counts and the digest.
+
+`assert_shown` renders a plan as text (in full and folded), as Markdown and as GitHub annotations, and looks for them.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader, irreversible
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
+from reconciler.plan import document, render
+from reconciler.plan.render import safe
+
+FOLD_ABOVE = 20
+ANNOTATIONS_MAX = 10
+
+Facts = tuple[str, ...]
+Spelling = Callable[[str], str]
+
+
+def assert_shown(plan: Plan) -> None:
+    """Raises AssertionError with the facts that a report of the plan does not show. The Markdown must fit into a comment uncut."""
+    assert_text(plan)
+    assert_markdown(plan)
+    assert_annotations(plan)
+
+
+def assert_text(plan: Plan) -> None:
+    """The full text has an item for each action; the folded one has an item for a topic of more than 20 partitions."""
+    for full in (True, False):
+        lines = [line.plain for line in render.text(plan, full=full)]
+        shown = items(lines)
+        expected = action_facts(plan.actions, spelling=str, full=full)
+        assert_items(without_reasons(shown, plan, safe.prose), expected)
+        assert len([item for item in shown if re.match(r"  [!~-] ", item)]) == len(expected)
+        assert_items(shown, block_facts(plan, spelling=str, prose=safe.prose, full=full))
+        assert_items(shown, header_facts(plan, spelling=str, prose=safe.prose))
+        assert totals(plan) in map(numbers, lines)
+    full_text = items(line.plain for line in render.text(plan, full=True))
+    for decision in plan.decisions:
+        if isinstance(decision, Waiting | Skipped):
+            assert_items(full_text, [(safe.subject(decision.address), safe.prose(decision.reason))])
+    assert bool(plan.actions) == any(document.digest(plan) in line for line in lines)
+
+
+def assert_markdown(plan: Plan) -> None:
+    """Actions that cannot be undone come before the others; the last line names the digest."""
+    text = render.markdown(plan)
+    shown = items(text.splitlines())
+    assert 'truncated="no"' in text.splitlines()[0]
+    actions_shown = without_reasons(shown, plan, safe.markdown_prose)
+    assert_items(actions_shown, action_facts(plan.actions, spelling=safe.markdown_code, full=False))
+    assert_items(shown, block_facts(plan, spelling=safe.markdown_code, prose=safe.markdown_prose, full=False))
+    assert_items(shown, header_facts(plan, spelling=safe.markdown_code, prose=safe.markdown_prose))
+    assert totals(plan) in map(numbers, text.splitlines())
+    assert document.digest(plan) in text.splitlines()[-1]
+    for kind in (Waiting, Skipped):
+        decisions = [decision for decision in plan.decisions if isinstance(decision, kind)]
+        assert bool(decisions) == (f"<summary>{len(decisions):,} {kind.__name__.lower()}</summary>" in text)
+
+
+def assert_annotations(plan: Plan) -> None:
+    """Limits that refuse are errors; the first ten blocks are warnings at their manifest's line; the notice has counts and digest."""
+    lines = render.github(plan).splitlines()
+    errors = [line for line in lines if line.startswith("::error ")]
+    assert len(errors) == len(plan.refused)
+    for error, verdict in zip(errors, plan.refused, strict=True):
+        assert re.search(rf"title=[^:]*\b{verdict.id}\b", error)
+        assert error.endswith(safe.command_data(safe.prose(verdict.message)))
+    blocks = folded_blocks(plan, full=False)
+    warnings = [line for line in lines if line.startswith("::warning file=")]
+    assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX)
+    unshown = [len(rows) - ANNOTATIONS_MAX for rows in (plan.incomplete, blocks) if len(rows) > ANNOTATIONS_MAX]
+    more = [line for line in lines if line.startswith("::warning title=")]
+    assert len(more) == min(len(plan.incomplete), ANNOTATIONS_MAX) + len(unshown)
+    assert [numbers(line)[0] for line in more if re.search(r"::[\d,]+ more ", line)] == [
+        f"{rest:,}" for rest in unshown
+    ]
+    for warning, (first, count) in zip(warnings, blocks, strict=False):
+        place = first.declared_at
+        path = safe.command_property(safe.prose(place.path))
+        assert warning.startswith(f"::warning file={path},line={place.line},col={place.column},title=")
+        assert f"({first.code})::" in warning
+        message = warning.rpartition("::")[2]
+        assert shows(message, *subject_facts(first.address, count, str))
+        assert safe.command_data(safe.prose(first.next_step)) in message
+    assert lines[-1].startswith("::notice ")
+    notice = lines[-1].rpartition("::")[2].partition(document.digest(plan))
+    assert notice[1]
+    assert numbers(notice[0]) == totals(plan)
+
+
+def items(lines: Iterable[str]) -> list[str]:
+    """Each line together with the lines below it that are indented deeper; an empty line ends an item."""
+    found: list[str] = []
+    indent = -1
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        if not line.strip():
+            indent = -1
+        elif 0 <= indent < depth:
+            found[-1] += f"\n{line}"
+        else:
+            found.append(line)
+            indent = depth
+    return found
+
+
+def without_reasons(shown: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
+    """The items without the actions' reasons, which repeat the numbers that are looked for."""
+    reasons = {prose(action.reason) for action in plan.actions}
+    return [re.sub("|".join(map(re.escape, reasons)), "", item) if reasons else item for item in shown]
+
+
+def assert_items(shown: Sequence[str], expected: Iterable[Facts]) -> None:
+    for facts in expected:
+        assert any(shows(item, *facts) for item in shown), f"no item shows {facts} in:\n" + "\n".join(shown)
+
+
+def shows(text: str, *facts: str) -> bool:
+    """Whether each fact stands in the text as a whole word or number."""
+    return all(re.search(rf"(?<![\w.,-]){re.escape(fact)}(?![\w[]|[.,]\d)", text) for fact in facts)
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers of a line, as they are written."""
+    return re.findall(r"\d[\d,]*", text)
+
+
+def action_facts(actions: Iterable[Action], *, spelling: Spelling, full: bool) -> list[Facts]:
+    """Subject and numbers of each item about actions: one for a topic of more than 20 partitions unless it is full or unclean."""
+    by_topic: dict[tuple[Address, str, bool], list[Action]] = defaultdict(list)
+    for action in actions:
+        by_topic[action.address.policy_address, action.address.name, irreversible(action)].append(action)
+    facts: list[Facts] = []
+    for members in by_topic.values():
+        sole = members[0]
+        unclean = isinstance(sole, ElectLeader) and irreversible(sole)
+        if full or len(members) <= FOLD_ABOVE or unclean or isinstance(sole, DeleteGroup):
+            facts += [single_action_facts(action, spelling) for action in members]
+        else:
+            facts.append(topic_facts(members, spelling))
+    return facts
+
+
+def single_action_facts(action: Action, spelling: Spelling) -> Facts:
+    subject = spelling(safe.subject(action.address))
+    match action:
+        case DeleteRecords(seen=seen):
+            skips = (fact for group, records in action.skips for fact in (spelling(safe.quoted(group)), f"{records:,}"))
+            return (subject, str(seen.log_start), str(action.before_offset), f"{action.records_max:,}", *skips)
+        case DeleteGroup(seen=seen):
+            return (subject, f"{seen.commits:,}", f"{seen.commit_topics:,}")
+        case _:
+            if irreversible(action):
+                return (subject, "unbounded")
+            return (subject, str(action.seen.leader or "none"), str(action.leader_wanted))
+
+
+def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
+    """Topic, partitions, and the records of all with the partition that loses most, or how many partitions move."""
+    topic = (spelling(safe.bare(members[0].address.name)), f"{len(members):,}")
+    deletions = [action for action in members if isinstance(action, DeleteRecords)]
+    if deletions:
+        largest = max(deletions, key=lambda action: action.records_max)
+        skips = Counter[str]()
+        for action in deletions:
+            skips.update(dict(action.skips))
+        worst = sorted(skips, key=lambda group: (-skips[group], group))[:10]
+        rest = (f"{len(skips) - 10:,}",) if len(skips) > 10 else ()
+        total = f"{sum(action.records_max for action in deletions):,}"
+        extreme = (str(largest.seen.log_start), str(largest.before_offset))
+        readers = (fact for group in worst for fact in (spelling(safe.quoted(group)), f"{skips[group]:,}"))
+        return (*topic, total, spelling(safe.subject(largest.address)), *extreme, *readers, *rest)
+    moves = Counter(action.seen.leader for action in members if isinstance(action, ElectLeader))
+    return (*topic, *(f"({count:,})" for _, count in moves.most_common(4)))
+
+
+def folded_blocks(plan: Plan, *, full: bool) -> list[tuple[Blocked, int]]:
+    """The first block and the number of blocks of each item about blocks, in the order of a report."""
+    by_topic: dict[tuple[Address, str, str, bool], list[Blocked]] = defaultdict(list)
+    for decision in plan.decisions:
+        if isinstance(decision, Blocked):
+            address = decision.address
+            by_topic[address.policy_address, address.name, decision.code, decision.unread].append(decision)
+    blocks: list[tuple[Blocked, int]] = []
+    for members in by_topic.values():
+        folded = not full and len(members) > FOLD_ABOVE
+        blocks += [(members[0], len(members))] if folded else [(decision, 1) for decision in members]
+    return blocks
+
+
+def block_facts(plan: Plan, *, spelling: Spelling, prose: Spelling, full: bool) -> list[Facts]:
+    """Subject, code, reason and next step of each item about blocks."""
+    return [
+        (
+            *subject_facts(first.address, count, spelling), f"({spelling(first.code)})",
+            prose(first.reason), prose(first.next_step),
+        )
+        for first, count in folded_blocks(plan, full=full)
+    ]  # fmt: skip
+
+
+def subject_facts(address: Address, count: int, spelling: Spelling) -> Facts:
+    if count == 1:
+        return (spelling(safe.subject(address)),)
+    return (safe.bare(address.name), f"{count:,}")
+
+
+def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Facts]:
+    """Limits that refuse, waivers, missing facts, targets, and the policies that act, with their owners."""
+    facts = [(prose(verdict.message),) for verdict in plan.refused]
+    facts += [(prose(sentence),) for sentence in plan.incomplete]
+    facts += [(spelling(safe.bare(target)),) for target in plan.targets]
+    for waiver in {waiver for verdict in plan.limits for waiver in verdict.waivers}:
+        facts.append((spelling(safe.bare(waiver.name)), waiver.limit, f"{waiver.value:.15g}"))
+    for policy in {action.address.policy_address for action in plan.actions}:
+        facts.append((spelling(safe.policy(policy)),))
+        facts += [(prose(note.owner),) for note in plan.notes if note.policy == policy and note.owner]
+    return facts
+
+
+def totals(plan: Plan) -> list[str]:
+    """The numbers of the sentence that counts the plan's decisions; zero is not said."""
+    deletions = [action for action in plan.actions if isinstance(action, DeleteRecords)]
+    elections = [action for action in plan.actions if isinstance(action, ElectLeader)]
+    blocks = [decision for decision in plan.decisions if isinstance(decision, Blocked)]
+    kinds = Counter(type(decision) for decision in plan.decisions)
+    counts = (
+        len(deletions), sum(action.records_max for action in deletions), kinds[DeleteGroup], len(elections),
+        sum(map(irreversible, elections)), len(blocks), sum(decision.unread for decision in blocks),
+        kinds[Waiting], kinds[Skipped], kinds[Satisfied],
+    )  # fmt: skip
+    return [f"{count:,}" for count in counts if count]
