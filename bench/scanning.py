@@ -11,25 +11,31 @@ ENGINE is a Spark master or an sc:// address. What the figures mean is told in b
 
 import gc
 import json
+import math
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from bench import plain
-from bench.world import DAY_MS, LOG
-from reconciler.kafka import workload
+from bench.world import DAY_MS, LOG, log_sizes
+from reconciler.kafka import group_listing, listing, workload
 from reconciler.kafka.commit_log import read_commit_log
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import CommitsChunk, LogChunk, PartitionsChunk, read_chunk
+from reconciler.kafka.facts import RUN, Chunk, Work, read_chunk
 from reconciler.load.files import load
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
-from reconciler.scan.scan import Engine, _chunks, _list, _work, close, scan
-from reconciler.scan.session import _LOCAL_JVM, Start
+from reconciler.scan import wishes
+from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.session import Start
 
 TIMEOUT_S = 60.0
 
@@ -67,13 +73,12 @@ def session(engine: Engine) -> dict[str, float]:
     started = time.perf_counter()
     opened = Start(engine).result()
     ready_s = time.perf_counter() - started
-    opened.range(0, 1, 1, 1).mapInArrow(_same, "id long").toArrow()
+    opened.range(0, 1, 1, 1).mapInArrow(lambda rows: rows, "id long").toArrow()
     first_s = time.perf_counter() - started
-    close()
     return {"session_s": ready_s, "first_row_s": first_s}
 
 
-def scans(engine: Engine, servers: str, repeat: int, names: list[str]) -> dict[str, list[float]]:
+def scans(engine: Engine, servers: str, repeat: int, names: Sequence[str]) -> dict[str, list[float]]:
     """Seconds of each scan in a session that has done the same scan once before."""
     found: dict[str, list[float]] = {}
     for name in names:
@@ -92,7 +97,6 @@ def scans(engine: Engine, servers: str, repeat: int, names: list[str]) -> dict[s
 
         once()
         found[name] = [timed(once) for _ in range(repeat)]
-    close()
     return found
 
 
@@ -103,12 +107,12 @@ def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
     read: list[float] = []
     found: list[float] = []
     cpu: list[float] = []
-    gc.disable()
     for _ in range(repeat):
-        started, cpu_started = time.perf_counter(), time.process_time()
-        (batch,) = read_commit_log(connection, partitions, origins={})
-        found.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - cpu_started)
+        with _unswept():
+            started, cpu_started = time.perf_counter(), time.process_time()
+            (batch,) = read_commit_log(connection, partitions, origins={})
+            found.append(time.perf_counter() - started)
+            cpu.append(time.process_time() - cpu_started)
         read.append(sum(count or 0 for count in batch.column("records").to_pylist()))
     return {"log_s": found, "cpu_s": cpu, "records": read}
 
@@ -116,46 +120,75 @@ def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
 def chunks(servers: str, repeat: int, manifests: str) -> dict[str, list[float]]:
     """Microseconds of CPU per partition, commit and record of the log: what a Spark task runs, on its first chunk of each source."""
     connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
-    wanted = needs(manifests)
-    listed = _list(wanted, connection, lambda _said: None)
-    work = _work(wanted, connection, listed)
-    found: dict[str, list[float]] = {"partition": [], "commit": [], "record": []}
-    first = {type(chunk): chunk for chunk in reversed(_chunks(listed))}
-    gc.disable()
+    asked = needs(manifests)
+    topics = listing.list_topics(connection)
+    topics = listing.describe_topics(connection, topics, wishes.selected_topics(asked, topics.topics))
+    groups = group_listing.list_groups(connection, hidden=True)
+    asks = list(wishes.wishes(asked, topics))
+    work = Work(
+        connection=connection,
+        readers={wish.topic.name: range(len(wish.partitions)) for wish in asks if wish.readers},
+        named={},
+        groups=asked.groups,
+        until_s=math.inf,
+        log_limit_s=math.inf,
+    )
+    first: dict[str, Chunk] = {
+        "partition": wishes.partition_chunks(asks, wishes.counted_topics(asked, topics), topics.topics)[0],
+        "commit": wishes.commit_chunks(wishes.commit_groups(asked, groups))[0],
+        "record": wishes.log_chunks(log_sizes(servers))[0],
+    }
+    costs: dict[str, list[float]] = {name: [] for name in first}
     for _ in range(repeat + 1):
-        for kind, name in ((PartitionsChunk, "partition"), (CommitsChunk, "commit"), (LogChunk, "record")):
-            started = time.process_time()
-            *_, run = read_chunk(work, 0, first[kind], now_s=time.time(), isolated=False)
-            cpu_s = time.process_time() - started
-            count = sum(run.column("records").to_pylist()) if kind is not LogChunk else _records(listed, first[kind])
-            found[name].append(cpu_s * 1e6 / count)
-    return {name: each[1:] for name, each in found.items()}
+        for name, chunk in first.items():
+            with _unswept():
+                started = time.process_time()
+                batches = list(read_chunk(work, 0, chunk, now_s=time.time(), isolated=False))
+                cpu_s = time.process_time() - started
+            costs[name].append(cpu_s * 1e6 / _records(batches))
+    return {name: runs[1:] for name, runs in costs.items()}
 
 
-def _records(listed: Any, chunk: Any) -> int:
-    return sum(listed.log.sizes[number] for number in chunk.partitions)
+def _records(batches: Sequence[pa.RecordBatch]) -> int:
+    """How many partitions, commits or records were read, by what the batches say of the run itself."""
+    rows = pa.Table.from_batches(batches).to_pylist()
+    return sum(row["records"] or 0 for row in rows if row["subject"] == RUN)
 
 
-def _same(batches: Iterator[object]) -> Iterator[object]:
-    yield from batches
+@contextmanager
+def _unswept() -> Iterator[None]:
+    """No search for cycles meanwhile, as in the tasks."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
-def main(kind: str, *words: str) -> None:
+def measured(kind: str, *words: str) -> Any:
+    """One measurement in this process. Its session is left open."""
     match kind:
         case "session":
-            conf = {"spark.driver.extraJavaOptions": f"{_LOCAL_JVM} -Dbare=true"} if words[1:] else {}
-            found: object = session(replace(engine_of(words[0]), conf=conf))
+            return session(engine_of(words[0]))
         case "scans":
-            found = scans(engine_of(words[0]), words[1], int(words[2]), list(words[3:]))
+            return scans(engine_of(words[0]), words[1], int(words[2]), words[3:])
         case "plain":
-            found = plain.measured(words[0], int(words[1]))
+            return plain.measured(words[0], int(words[1]))
         case "chunks":
-            found = chunks(words[0], int(words[1]), words[2])
+            return chunks(words[0], int(words[1]), words[2])
         case "log":
-            found = log_alone(words[0], int(words[1]))
+            return log_alone(words[0], int(words[1]))
         case _:
             raise SystemExit(f"unknown measurement {kind}")
-    print(json.dumps(found))
+
+
+def main(*words: str) -> None:
+    with ExitStack() as running:
+        if words[0] == "session" and words[2:] == ("bare",):
+            # A user's cache that is empty holds no archive; the first run does not write one either.
+            os.environ["XDG_CACHE_HOME"] = running.enter_context(tempfile.TemporaryDirectory(prefix="bench-cache-"))
+        running.callback(close)
+        print(json.dumps(measured(*words)))
 
 
 if __name__ == "__main__":

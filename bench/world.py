@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
@@ -23,6 +24,8 @@ COMMITS_PER_GROUP = 50
 RECORDS_PER_PARTITION = 2
 DAY_MS = 86_400_000
 LOG = "__consumer_offsets"
+FIRST = "first"
+"""The topic and the group of the first commit."""
 Say = Callable[[str], None]
 
 _TOPICS_PER_CALL = 20
@@ -50,6 +53,13 @@ class World:
     def partitions(self) -> int:
         return self.topics * PARTITIONS_PER_TOPIC
 
+    def make_commit_log(self) -> None:
+        """It comes to be with the first commit; until all its partitions are led, coordinators move."""
+        workload.create_topics(self.servers, [workload.Topic(FIRST, replication=1)])
+        workload.commit(self.servers, FIRST, {(FIRST, 0): 0}, deadline_s=60)
+        for server in self.servers.split(","):
+            workload.wait_until(partial(_led, server, [LOG]), 60, f"the commit log in the metadata of {server}")
+
     def grow_topics(self, partitions: int) -> None:
         """Until there are so many partitions, each with a record of ten days ago and one of now."""
         wanted = partitions // PARTITIONS_PER_TOPIC
@@ -62,9 +72,7 @@ class World:
             self.say(f"made {begin + len(new):,} of {len(names):,} topics of {PARTITIONS_PER_TOPIC} partitions")
         for server in self.servers.split(","):
             workload.wait_until(
-                lambda server=server: _led(server, names),  # type: ignore[misc]
-                _LIMIT_S,
-                f"leaders of all topics in the metadata of {server}",
+                partial(_led, server, names), _LIMIT_S, f"leaders of all topics in the metadata of {server}"
             )
         _produce(self.servers, names)
         self.topics = wanted
@@ -117,6 +125,7 @@ class World:
         offset = RECORDS_PER_PARTITION - (1 if number // self.homes % 4 == 0 else 0)
         commits = [TopicPartition(name, partition, offset) for partition in range(COMMITS_PER_GROUP)]
         request = [ConsumerGroupTopicPartitions(group(number), commits)]
+        future: Future[Any]
         (future,) = admin.alter_consumer_group_offsets(request, request_timeout=30).values()
         return future
 
@@ -144,27 +153,22 @@ def world(*, heap_mib: int, say: Say) -> Iterator[World]:
     cluster = start(3, name="bench", heap_mib=heap_mib, properties=properties, progress=say)
     try:
         made = World(cluster, say)
-        _first_commit(made)
+        made.make_commit_log()
         yield made
     finally:
         stop(cluster, timeout_s=90)
 
 
+def log_sizes(servers: str) -> dict[int, int]:
+    """Offsets that each partition of the commit log spans."""
+    partitions = sorted(workload.partition_states(servers, LOG))
+    ends = ((number, workload.watermarks(servers, LOG, number)) for number in partitions)
+    return {number: end - begin for number, (begin, end) in ends}
+
+
 def log_records(servers: str) -> int:
     """Records of the commit log, by its offsets."""
-    found = workload.partition_states(servers, LOG)
-    ends = (workload.watermarks(servers, LOG, number) for number in found)
-    return sum(end - begin for begin, end in ends)
-
-
-def _first_commit(made: World) -> None:
-    """The commit log comes to be with the first commit; until all its partitions are led, coordinators move."""
-    workload.create_topics(made.servers, [workload.Topic("first", replication=1)])
-    workload.commit(made.servers, "first", {("first", 0): 0}, deadline_s=60)
-    for server in made.servers.split(","):
-        workload.wait_until(
-            lambda server=server: _led(server, [LOG]), 60, f"the commit log in the metadata of {server}"
-        )  # type: ignore[misc]
+    return sum(log_sizes(servers).values())
 
 
 def _led(server: str, names: Sequence[str]) -> bool:
