@@ -3,30 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reconciler.apply.applier import apply
 from reconciler.apply.journal import FileJournal
 from reconciler.apply.settings import Settings
-from reconciler.model.action import (
-    AcceptedReader,
-    Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-)
+from reconciler.model.action import Action, DeleteGroup, DeleteRecords, Election, ElectLeader
 from reconciler.model.fingerprint import fingerprint
-from reconciler.model.names import NOWHERE, Address, TopicPartition
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Gateway, Journal
-from reconciler.model.snapshot import GroupState
 from tests.fakes.cluster import FakeCluster
+from tests.strategies import examples
 
 START_MS = 1_800_000_000_000
 
@@ -89,81 +77,52 @@ def run(
     return Applied(list(ended), journal)
 
 
-def purge(
-    cluster: FakeCluster,
-    at: TopicPartition,
-    before_offset: int,
-    *,
-    named: Sequence[str] = (),
-    accepted: Sequence[AcceptedReader] = (),
-    except_groups: Sequence[str] = (),
-    every_ms: int | None = None,
-) -> DeleteRecords:
-    """As planned against the cluster of now."""
+def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:
+    """A purge as planned against the cluster of now; `guard` by the guard's fields."""
     partition = cluster.partition(at)
-    return DeleteRecords(
-        address=Address("RetentionFloor", "floor", at.topic, at.partition),
-        declared_at=NOWHERE,
-        reason="test",
-        mode=Mode.MERGE,
-        partition=at,
+    return examples.purge(
+        at.topic,
+        at.partition,
+        policy="floor",
         before_offset=before_offset,
-        seen=SeenPartition(
-            topic_id=cluster.topics[at.topic].topic_id,
-            log_start=partition.log_start,
-            stable_end=partition.high_watermark,
-            high_watermark=partition.high_watermark,
-            leader=partition.leader or 0,
-            replicas=partition.replicas,
-            in_sync=tuple(sorted(partition.in_sync)),
-        ),
-        guard=Guard(
-            consumers=Consumers.BLOCK,
-            named=tuple(named),
-            accepted=tuple(accepted),
-            except_groups=tuple(except_groups),
-            every_ms=every_ms,
-        ),
-        vouched=bool(named),
-        drift=True,
+        topic_id=cluster.topics[at.topic].topic_id,
+        log_start=partition.log_start,
+        end=partition.high_watermark,
+        leader=partition.leader or 0,
+        replicas=partition.replicas,
+        in_sync=tuple(sorted(partition.in_sync)),
+        vouched=bool(guard.get("named")),
+        **guard,
     )
 
 
 def removal(cluster: FakeCluster, group: str) -> DeleteGroup:
-    found = cluster.groups[group]
-    return DeleteGroup(
-        address=Address("GroupRemoval", "dead", group),
-        declared_at=NOWHERE,
-        reason="test",
-        mode=Mode.MERGE,
-        group=group,
+    """The removal of a group as the cluster has it now, without evidence of when it was active."""
+    commits = cluster.groups[group].commits
+    return examples.removal(
+        group,
+        policy="dead",
         idle_for_ms=0,
-        seen=SeenGroup(
-            type=found.type,
-            state=GroupState.EMPTY,
-            commits=len(found.commits),
-            commit_topics=len({at.topic for at in found.commits}),
-            fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in found.commits.items()),
-            last_activity_ms=None,
-            newest_record=None,
-        ),
+        type=cluster.groups[group].type,
+        commits=len(commits),
+        commit_topics=len({at.topic for at in commits}),
+        fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in commits.items()),
+        last_activity_ms=None,
+        newest_record=None,
     )
 
 
 def election(cluster: FakeCluster, at: TopicPartition, kind: Election = Election.PREFERRED) -> ElectLeader:
+    """An election as planned against the cluster of now."""
     partition = cluster.partition(at)
-    return ElectLeader(
-        address=Address("LeaderPolicy", "leaders", at.topic, at.partition),
-        declared_at=NOWHERE,
-        reason="test",
-        mode=Mode.MERGE,
-        partition=at,
+    return examples.election(
+        at.topic,
+        at.partition,
+        policy="leaders",
         election=kind,
         leader_wanted=partition.replicas[0] if kind is Election.PREFERRED else None,
-        seen=SeenLeadership(
-            topic_id=cluster.topics[at.topic].topic_id,
-            leader=partition.leader,
-            replicas=partition.replicas,
-            in_sync=tuple(sorted(partition.in_sync)),
-        ),
+        topic_id=cluster.topics[at.topic].topic_id,
+        leader=partition.leader,
+        replicas=partition.replicas,
+        in_sync=tuple(sorted(partition.in_sync)),
     )

@@ -16,8 +16,6 @@ from reconciler.model.action import (
     DeleteRecords,
     Election,
     ElectLeader,
-    Guard,
-    SeenGroup,
 )
 from reconciler.model.plan import Plan, in_order
 from reconciler.model.snapshot import GroupState, GroupType, Unread
@@ -83,21 +81,23 @@ def forged(world: World, r: Random) -> Plan:
             log_start=0,
             end=MAX_OFFSET,
             before_offset=r.randint(1, MAX_OFFSET),
-            guard=Guard(consumers=Consumers.IGNORE, except_groups=("*",)),
+            consumers=Consumers.IGNORE,
+            except_groups=("*",),
         )
         for one in snapshot.partitions
     ]
-    for name, group in snapshot.groups.items():
-        seen = SeenGroup(
+    actions += [
+        removal(
+            name,
+            policy="forged",
+            idle_for_ms=0,
             type=r.choice(list(GroupType)) if isinstance(group.type, Unread) else group.type,
-            state=GroupState.EMPTY,
-            commits=1,
-            commit_topics=1,
             fingerprint=str(group.fingerprint),
             last_activity_ms=None,
             newest_record=None,
         )
-        actions.append(removal(name, policy="forged", idle_for_ms=0, seen=seen))
+        for name, group in snapshot.groups.items()
+    ]
     return replace(world.plan(), decisions=in_order(actions))
 
 

@@ -141,13 +141,12 @@ def test_the_digest_can_be_recomputed_from_the_file_by_anyone(plan: Plan) -> Non
 
 
 def digest_of(action: Action) -> str:
-    plan = Plan(cluster="c", cluster_id="id", observed_at_ms=0, expires_at_ms=0, decisions=(action,))
-    return document.digest(plan)
+    return document.digest(examples.plan(action))
 
 
 def test_writing_to_a_stream_is_the_same_text() -> None:
     """`-o json` prints what `--out` saves."""
-    plan = Plan(cluster="c", cluster_id="id", observed_at_ms=0, expires_at_ms=0, decisions=())
+    plan = examples.plan()
     stream = io.StringIO()
     document.write(plan, stream)
     assert stream.getvalue() == document.dumps(plan)

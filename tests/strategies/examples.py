@@ -1,9 +1,9 @@
-"""Small builders of decisions for tests that want to say only what matters to them."""
+"""Small builders of decisions and plans, for tests that want to say only what matters to them."""
 
 import dataclasses
 import hashlib
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.model.action import (
     AcceptedReader,
@@ -21,17 +21,27 @@ from reconciler.model.action import (
 from reconciler.model.names import Address, Place, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Satisfied, Source, Waiting, in_order
 from reconciler.model.snapshot import GroupState, GroupType
+from tests.strategies.facts import CLUSTER_ID, DAY, NOW_MS, TOPIC_ID
 
-NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
-TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
-CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+A = TypeVar("A", DeleteRecords, DeleteGroup, ElectLeader)
+
+_SEEN = {field.name for noun in (SeenPartition, SeenGroup, SeenLeadership) for field in dataclasses.fields(noun)}
+_GUARD = {field.name for field in dataclasses.fields(Guard)}
+
+
+def _changed(action: A, changes: dict[str, Any]) -> A:
+    """The action with its changes. What was seen and the guard change field by field: no field of theirs has the name of another one."""
+    for part, names in (("seen", _SEEN), ("guard", _GUARD)):
+        if fields := {name: changes.pop(name) for name in names & changes.keys()}:
+            changes[part] = dataclasses.replace(changes.get(part, getattr(action, part)), **fields)
+    return dataclasses.replace(action, **changes)
 
 
 def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRecords:
-    """A purge of orders[3] from 1000 to 98213, as in the documentation; `skips` are (group, committed)."""
+    """A purge of orders[3] from 1000 to 98213, as in the documentation; `skips` are (group, committed), `end` is both ends."""
     policy = changes.pop("policy", f"{topic}-gdpr")
     skips = changes.pop("skips", ())
-    log_start, end = changes.pop("log_start", 1000), changes.pop("end", 250_000)
+    end = changes.pop("end", 250_000)
     action = DeleteRecords(
         address=Address("RetentionFloor", policy, topic, partition),
         declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
@@ -41,7 +51,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
         before_offset=98_213,
         seen=SeenPartition(
             topic_id=TOPIC_ID,
-            log_start=log_start,
+            log_start=1000,
             stable_end=end,
             high_watermark=end,
             leader=1,
@@ -55,7 +65,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
         vouched=False,
         drift=True,
     )
-    return dataclasses.replace(action, **changes)
+    return _changed(action, changes)
 
 
 def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
@@ -66,18 +76,18 @@ def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
         reason="EMPTY, no activity for 6 days",
         mode=Mode.MERGE,
         group=group,
-        idle_for_ms=3 * 86_400_000,
+        idle_for_ms=3 * DAY,
         seen=SeenGroup(
             type=GroupType.CLASSIC,
             state=GroupState.EMPTY,
             commits=12,
             commit_topics=3,
             fingerprint="ab" * 32,
-            last_activity_ms=NOW_MS - 6 * 86_400_000,
+            last_activity_ms=NOW_MS - 6 * DAY,
             newest_record=(17, 4711),
         ),
     )
-    return dataclasses.replace(action, **changes)
+    return _changed(action, changes)
 
 
 def election(topic: str = "payments", partition: int = 0, **changes: Any) -> ElectLeader:
@@ -98,12 +108,12 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
             in_sync=() if unclean else (1, 2, 3),
         ),
     )
-    return dataclasses.replace(action, **changes)
+    return _changed(action, changes)
 
 
-def blocked(address: str = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
+def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
     decision = Blocked(
-        address=Address.parse(address),
+        address=Address.parse(address) if isinstance(address, str) else address,
         declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
         code="B204",
         reason='group "billing" is at 52000 and would skip 46,213 records',

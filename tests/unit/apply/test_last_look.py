@@ -141,7 +141,7 @@ def test_after_a_slow_journal_groups_are_looked_at_again(made: FakeCluster, tmp_
     """A group that committed, and a named one that went back."""
     removed = slowly(made, removal(made, "billing"), tmp_path, lambda: made.commit("billing", {AT: 81}))
     assert (removed.status, removed.sends) == (Status.STALE, 0)
-    purged = slowly(made, purge(made, AT, 60, named=["billing"]), tmp_path, lambda: made.commit("billing", {AT: 10}))
+    purged = slowly(made, purge(made, AT, 60, named=("billing",)), tmp_path, lambda: made.commit("billing", {AT: 10}))
     assert (purged.status, purged.sends) == (Status.STALE, 0)
     assert made.requests == []
 
@@ -162,7 +162,7 @@ def test_a_slow_journal_alone_stops_nothing(made: FakeCluster, tmp_path: Path) -
 
 
 def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_path: Path) -> None:
-    wanted = purge(made, AT, 60, named=["billing"])
+    wanted = purge(made, AT, 60, named=("billing",))
     outcome = slowly(made, wanted, tmp_path, lambda: made.commit("billing", {AT: 10}), seconds=-3600)
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
@@ -181,7 +181,7 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
         return committed(wanted)
 
     made.committed = slow  # type: ignore[method-assign, assignment]
-    outcome = run(made, [purge(made, AT, 60, named=["billing"])], tmp_path, clock=clock).only
+    outcome = run(made, [purge(made, AT, 60, named=("billing",))], tmp_path, clock=clock).only
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
 
@@ -388,7 +388,7 @@ def test_the_bound_is_the_lowest_beginning_before_a_send(made: FakeCluster, tmp_
 @pytest.mark.parametrize("position", [None, 59])
 def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_path: Path, position: int | None) -> None:
     """A named group below the target, or without a commit any more: its records stay."""
-    wanted = purge(made, AT, 60, named=["billing"])
+    wanted = purge(made, AT, 60, named=("billing",))
     if position is None:
         del made.groups["billing"]
     else:
@@ -399,7 +399,7 @@ def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_pat
 
 def test_a_named_group_that_cannot_be_read_stops_the_purge(made: FakeCluster, tmp_path: Path) -> None:
     """Unread is not "at the target": tried again, then failed, never sent."""
-    wanted = purge(made, AT, 60, named=["billing"])
+    wanted = purge(made, AT, 60, named=("billing",))
     coordinator = next(broker for broker in made.brokers if _silences(made, broker))
     made.partition(AT).leader = next(broker for broker in made.brokers if broker != coordinator)
     made.silent = {coordinator}
@@ -418,7 +418,7 @@ def _silences(made: FakeCluster, broker: int) -> bool:
 
 def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_path: Path) -> None:
     """It went back after the first request, which did nothing: the second is never sent."""
-    wanted = purge(made, AT, 60, named=["billing"])
+    wanted = purge(made, AT, 60, named=("billing",))
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
     made.meanwhile = lambda _operation: made.commit("billing", {AT: 10})
     outcome = run(made, [wanted], tmp_path).only
@@ -434,7 +434,7 @@ def test_accepted_readers_may_not_fall_further_behind(
 ) -> None:
     """A reader accepted at 30 may stand at 30 or later; further behind, or vanished, was not accepted."""
     made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)])
+    wanted = purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),))
     if position is None:
         del made.groups["slow"]
     else:
@@ -444,7 +444,7 @@ def test_accepted_readers_may_not_fall_further_behind(
 
 def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
     """A reader accepted at the log start needs no commit of its own."""
-    wanted = purge(made, AT, 60, accepted=[AcceptedReader("implied", 0)])
+    wanted = purge(made, AT, 60, accepted=(AcceptedReader("implied", 0),))
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 
@@ -452,7 +452,7 @@ def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeClus
 def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_path: Path, moved: str) -> None:
     """The recheck leaves them alone wherever they are; a last look that did not would end stale in every run of the plan."""
     made.commit("console-1", {AT: 50})
-    wanted = purge(made, AT, 60, accepted=[AcceptedReader("console-1", 50)], except_groups=["console-*"])
+    wanted = purge(made, AT, 60, accepted=(AcceptedReader("console-1", 50),), except_groups=("console-*",))
     if moved == "gone":
         del made.groups["console-1"]
     else:
@@ -463,14 +463,14 @@ def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_p
 def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
     """The plan removes the reader that its purge accepts, and the removal comes first."""
     made.commit("slow", {AT: 30})
-    wanted = [purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)]), removal(made, "slow")]
+    wanted = [purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),)), removal(made, "slow")]
     assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
 
 
 def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
     """Stopped between removal and purge: the next run finds the group gone, as the plan wants it. Once the purge was stale for ever."""
     made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=[AcceptedReader("slow", 30)])
+    wanted = purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),))
     del made.groups["slow"]
     assert run(made, [wanted], tmp_path).only.status is Status.STALE
     assert run(made, [wanted], tmp_path, gone=["slow"]).only.status is Status.APPLIED

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.model.action import AcceptedReader, Consumers, Guard, irreversible
+from reconciler.model.action import AcceptedReader, Consumers, irreversible
 from reconciler.model.plan import LimitVerdict, Skipped, counts, in_order
 from reconciler.model.snapshot import NOT_ASKED, Unread
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
@@ -53,7 +53,7 @@ def test_refused_are_the_limits_that_were_not_passed() -> None:
 def test_the_impact_of_a_purge_is_an_upper_bound() -> None:
     """Records between the log start seen and the target; readers skip from where they stand, or from the log start."""
     accepted = (AcceptedReader("below", 10), AcceptedReader("late", 52_000), AcceptedReader("there", 98_213))
-    action = purge(guard=Guard(consumers=Consumers.IGNORE, accepted=accepted))
+    action = purge(consumers=Consumers.IGNORE, accepted=accepted)
     assert action.records_max == 97_213
     assert action.partition_percent == pytest.approx(100 * 97_213 / 249_000)
     assert action.skips == (("below", 97_213), ("late", 46_213))

@@ -2,115 +2,37 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from reconciler.model.action import (
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-)
-from reconciler.model.names import NOWHERE, Address, TopicPartition
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting, in_order
-from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.model.action import ElectLeader, Mode
+from reconciler.model.names import NOWHERE, Address
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
 from reconciler.plan import drift
 from reconciler.plan.drift import DriftReport, Sort
-
-HOUR_MS = 3_600_000
-NOW_MS = 1_790_000_000_000
-
-
-def plan_of(*decisions: Decision, now_ms: int = NOW_MS, **more: object) -> Plan:
-    return replace(
-        Plan(
-            cluster="prod-eu",
-            cluster_id="5L6g3nShT-eMCtK--X86sw",
-            observed_at_ms=now_ms,
-            expires_at_ms=now_ms + 24 * HOUR_MS,
-            decisions=in_order(decisions),
-        ),
-        **more,  # type: ignore[arg-type]
-    )
+from tests.strategies import examples
+from tests.strategies.examples import purge, removal
+from tests.strategies.facts import HOUR, NOW_MS
 
 
-def purge(partition: int = 0, *, overdue: bool = True, mode: Mode = Mode.MERGE) -> DeleteRecords:
-    return DeleteRecords(
-        address=Address("RetentionFloor", "orders-gdpr", "orders", partition),
-        declared_at=NOWHERE,
-        reason="newerThan 7d resolves to offset 98213",
-        mode=mode,
-        partition=TopicPartition("orders", partition),
-        before_offset=98213,
-        seen=SeenPartition(
-            topic_id="t",
-            log_start=1000,
-            stable_end=250_000,
-            high_watermark=250_000,
-            leader=1,
-            replicas=(1, 2, 3),
-            in_sync=(1, 2, 3),
-        ),
-        guard=Guard(consumers=Consumers.BLOCK),
-        vouched=False,
-        drift=overdue,
-    )
+def plan_of(*decisions: Decision, now_ms: int = NOW_MS, **changes: Any) -> Plan:
+    return examples.plan(*decisions, observed_at_ms=now_ms, **changes)
 
 
-def removal(group: str = "old-etl") -> DeleteGroup:
-    return DeleteGroup(
-        address=Address("GroupRemoval", "dead-etl", group),
-        declared_at=NOWHERE,
-        reason="EMPTY, no activity for 6 days",
-        mode=Mode.MERGE,
-        group=group,
-        idle_for_ms=HOUR_MS,
-        seen=SeenGroup(
-            type=GroupType.CLASSIC,
-            state=GroupState.EMPTY,
-            commits=12,
-            commit_topics=3,
-            fingerprint="f",
-            last_activity_ms=1,
-            newest_record=(0, 1),
-        ),
-    )
+def election() -> ElectLeader:
+    return examples.election(mode=Mode.CONTINUOUS)
 
 
-def election(partition: int = 0) -> ElectLeader:
-    return ElectLeader(
-        address=Address("LeaderPolicy", "all", "payments", partition),
-        declared_at=NOWHERE,
-        reason="the first replica should lead",
-        mode=Mode.CONTINUOUS,
-        partition=TopicPartition("payments", partition),
-        election=Election.PREFERRED,
-        leader_wanted=1,
-        seen=SeenLeadership(topic_id="t", leader=2, replicas=(1, 2, 3), in_sync=(1, 2, 3)),
-    )
-
-
-def blocked(name: str = "billing-x", *, unread: bool = False) -> Blocked:
-    return Blocked(
-        address=Address("GroupRemoval", "dead-etl", name),
-        declared_at=NOWHERE,
-        code="B103" if unread else "B204",
-        reason="group is at 52000",
-        next_step="let it catch up",
-        unread=unread,
-    )
+def blocked(group: str = "billing-x", *, unread: bool = False) -> Blocked:
+    address = Address("GroupRemoval", "dead-etl", group)
+    return examples.blocked(address, code="B103" if unread else "B204", next_step="let it catch up", unread=unread)
 
 
 def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
     """The three operations and a blocked subject are drift, each with its sort, its next step and since now."""
-    report = drift.report(plan_of(purge(), removal(), election(), blocked()))
+    report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
     assert [(str(s.address), s.sort, s.code, s.since_ms) for s in report.subjects] == [
         ("GroupRemoval/dead-etl/billing-x", Sort.BLOCKED, "B204", NOW_MS),
         ("GroupRemoval/dead-etl/old-etl", Sort.GROUP, None, NOW_MS),
@@ -130,7 +52,7 @@ def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
 def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift() -> None:
     """Pending actions, waiting, skipped and satisfied subjects are counted per policy, and the report is in sync with exit 0."""
     plan = plan_of(
-        purge(0, overdue=False),
+        purge(partition=0, drift=False),
         Satisfied(Address("RetentionFloor", "orders-gdpr", "orders", 1)),
         Waiting(address=Address("RetentionFloor", "orders-gdpr", "orders", 2), declared_at=NOWHERE, reason="clock"),
         Skipped(address=Address("GroupRemoval", "dead-etl", "live"), reason="not EMPTY"),
@@ -161,9 +83,9 @@ def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() ->
 
 def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() -> None:
     """A subject keeps its first instant, also when it turns from blocked into an action; a new one starts now; another cluster's report is ignored."""
-    first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR_MS))
+    first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR))
     second = drift.report(plan_of(removal(), election()), previous=[first])
-    assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR_MS, NOW_MS]
+    assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR, NOW_MS]
     stranger = replace(first, cluster_id="another")
     assert drift.report(plan_of(removal()), previous=[stranger]).subjects[0].since_ms == NOW_MS
     late = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
@@ -172,57 +94,54 @@ def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() ->
 
 def test_a_run_that_could_not_read_does_not_make_an_old_drift_look_new() -> None:
     """Drift → unread → unread → drift keeps the first instant; unread that never drifted starts anew; and mended drift is forgotten."""
-    first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR_MS))
-    away = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR_MS), previous=[first])
-    assert away.unread[0].drift_since_ms == NOW_MS - 3 * HOUR_MS
-    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR_MS), previous=[away])
-    assert still.unread[0].since_ms == NOW_MS - 2 * HOUR_MS
+    first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR))
+    away = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
+    assert away.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
+    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR), previous=[away])
+    assert still.unread[0].since_ms == NOW_MS - 2 * HOUR
     back = drift.report(plan_of(removal()), previous=[still])
-    assert back.subjects[0].since_ms == NOW_MS - 3 * HOUR_MS
-    fresh = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR_MS))
+    assert back.subjects[0].since_ms == NOW_MS - 3 * HOUR
+    fresh = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR))
     assert fresh.unread[0].drift_since_ms is None
     assert drift.report(plan_of(removal()), previous=[fresh]).subjects[0].since_ms == NOW_MS
-    mended = drift.report(plan_of(Satisfied(removal().address), now_ms=NOW_MS - HOUR_MS), previous=[first])
+    mended = drift.report(plan_of(Satisfied(removal().address), now_ms=NOW_MS - HOUR), previous=[first])
     assert drift.report(plan_of(removal()), previous=[mended]).subjects[0].since_ms == NOW_MS
 
 
 @pytest.mark.parametrize("whole", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
 def test_what_lies_below_an_unread_topic_or_policy_keeps_its_drift(whole: str) -> None:
     """Its cleanup policy could not be read, so nothing was told about its partitions. Once the drift was a new one afterwards."""
-    partitions = [purge(0), purge(1)]
-    first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR_MS))
+    partitions = [purge(partition=0), purge(partition=1)]
+    first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR))
     hidden = replace(blocked("u", unread=True), address=Address.parse(whole))
-    second = drift.report(plan_of(hidden, now_ms=NOW_MS - 2 * HOUR_MS), previous=[first])
-    third = drift.report(plan_of(hidden, now_ms=NOW_MS - HOUR_MS), previous=[second])
+    second = drift.report(plan_of(hidden, now_ms=NOW_MS - 2 * HOUR), previous=[first])
+    third = drift.report(plan_of(hidden, now_ms=NOW_MS - HOUR), previous=[second])
     told = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
     assert told == [
-        (whole, NOW_MS - 2 * HOUR_MS, None),
-        *(
-            (f"RetentionFloor/orders-gdpr/orders[{number}]", NOW_MS - 2 * HOUR_MS, NOW_MS - 3 * HOUR_MS)
-            for number in (0, 1)
-        ),
+        (whole, NOW_MS - 2 * HOUR, None),
+        *((f"RetentionFloor/orders-gdpr/orders[{number}]", NOW_MS - 2 * HOUR, NOW_MS - 3 * HOUR) for number in (0, 1)),
     ]
     last = drift.report(plan_of(*partitions), previous=[third])
-    assert {s.since_ms for s in last.subjects} == {NOW_MS - 3 * HOUR_MS}
+    assert {s.since_ms for s in last.subjects} == {NOW_MS - 3 * HOUR}
 
 
 def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
     """A cluster that did not answer at all is exit 1 with the reason, and drift → away → drift keeps the first instant; nothing known is nothing made up."""
-    first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR_MS))
+    first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR))
     away = drift.out_of_sight(
-        "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR_MS, previous=[first]
+        "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR, previous=[first]
     )
     assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in away.unread] == [
-        ("GroupRemoval/dead-etl/old-etl", NOW_MS - HOUR_MS, NOW_MS - 2 * HOUR_MS),
-        ("GroupRemoval/dead-etl/u", NOW_MS - 2 * HOUR_MS, None),
+        ("GroupRemoval/dead-etl/old-etl", NOW_MS - HOUR, NOW_MS - 2 * HOUR),
+        ("GroupRemoval/dead-etl/u", NOW_MS - 2 * HOUR, None),
     ]
-    assert (away.cluster, away.observed_at_ms) == ("prod-eu", NOW_MS - HOUR_MS)
+    assert (away.cluster, away.observed_at_ms) == ("prod-eu", NOW_MS - HOUR)
     unseen = away.unread[0]
     assert (unseen.sort, unseen.code) == (Sort.UNREAD, "B103")
     assert (unseen.detail, unseen.next_step) == ("no broker answered", "see why the cluster could not be read")
     assert away.incomplete == ("no broker answered",)
     assert drift.exit_code([away]) == 1
-    assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR_MS
+    assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR
     unknown = drift.out_of_sight("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
     assert unknown.unread == unknown.subjects == ()
     assert not unknown.in_sync
@@ -230,12 +149,12 @@ def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
 
 def full_report() -> DriftReport:
     verdict = LimitVerdict(id="groups", limit=1, observed=2, passed=False, message="2 groups, 1 is the limit")
-    first = drift.report(plan_of(removal("a/b\u202e`\x7f"), now_ms=NOW_MS - HOUR_MS))
+    first = drift.report(plan_of(removal("a/b\u202e`\x7f"), now_ms=NOW_MS - HOUR))
     plan = plan_of(
         blocked("a/b\u202e`\x7f", unread=True),
         blocked("unseen", unread=True),
         removal("old"),
-        purge(0, overdue=False),
+        purge(partition=0, drift=False),
         limits=(verdict,),
         incomplete=("two brokers did not answer",),
     )
@@ -254,8 +173,8 @@ def test_a_drift_report_survives_its_file_and_the_file_is_harmless_text(tmp_path
 
 def test_an_unchanged_cluster_yields_the_same_report_but_for_its_time() -> None:
     """Two runs on the same drift differ in `observed_at` only, so that what is made of it stays still."""
-    first = drift.report(plan_of(removal(), purge(), now_ms=NOW_MS - HOUR_MS))
-    second = drift.report(plan_of(removal(), purge()), previous=[first])
+    first = drift.report(plan_of(removal(), purge(partition=0), now_ms=NOW_MS - HOUR))
+    second = drift.report(plan_of(removal(), purge(partition=0)), previous=[first])
     assert replace(second, observed_at_ms=first.observed_at_ms) == first
 
 
@@ -291,7 +210,7 @@ def test_a_drift_report_of_a_newer_minor_version_may_hold_more_and_other_json_is
 def test_metrics_say_zero_for_policies_in_sync_and_hold_nothing_of_the_process(tmp_path: Path) -> None:
     """Each policy has a drift series even at 0, the oldest instant is there only while something drifts, and no process metric leaks in."""
     path = tmp_path / "reconciler.prom"
-    in_sync = replace(drift.report(plan_of(Satisfied(purge().address))), cluster="quiet")
+    in_sync = replace(drift.report(plan_of(Satisfied(purge(partition=0).address))), cluster="quiet")
     drift.write_metrics([full_report(), in_sync], path)
     samples = {
         (s.name, tuple(sorted(s.labels.items()))): s.value

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.kinds import Waiver
-from reconciler.model.action import Action, Consumers, Guard
+from reconciler.model.action import Action
 from reconciler.model.names import Address, Place
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
@@ -126,7 +126,7 @@ def test_the_limit_per_topic_binds_each_topic_on_its_own() -> None:
 
 def test_vouched_records_count_for_no_record_limit_and_their_topic_counts() -> None:
     """What every named group has read is not lost to anybody."""
-    vouched = lost(1000, vouched=True, guard=Guard(consumers=Consumers.BLOCK, named=("billing",)))
+    vouched = lost(1000, vouched=True, named=("billing",))
     assert verdict("recordsPercentPerTopic", vouched).observed == 0.0
     assert verdict("recordsPercent", vouched).observed == 0.0
     assert verdict("topics", vouched).observed == 1.0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.action import AcceptedReader, Consumers, DeleteGroup, DeleteRecords, Election, Guard
+from reconciler.model.action import AcceptedReader, Consumers, DeleteGroup, DeleteRecords, Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
@@ -88,7 +88,7 @@ def test_a_plan_that_acts_on_one_subject_twice_is_unusable(make: Any) -> None:
 
 def test_a_plan_whose_guard_holds_no_selector_is_unusable() -> None:
     """Only an edited file can: a fault to tell, not a traceback."""
-    edited = purge(guard=Guard(consumers=Consumers.BLOCK, except_groups=("regex:(",)))
+    edited = purge(except_groups=("regex:(",))
     with pytest.raises(PlanUnusable, match=r"excepts groups by 'regex:\(', not a regular expression.*nothing was done"):
         rechecked(edited)
 
@@ -197,7 +197,7 @@ def test_what_could_not_be_read_again_is_named() -> None:
         Status.FAILED,
         "the log start of orders[3] could not be read: broker 2 did not answer",
     )
-    assert purged(guarded(every_ms=1), last_purge_ms=LOST) == (
+    assert purged(purge(every_ms=1), last_purge_ms=LOST) == (
         Status.FAILED,
         "when orders[3] was last purged could not be read: broker 2 did not answer",
     )
@@ -249,10 +249,6 @@ def test_no_plan_file_truncates_a_system_topic() -> None:
     assert internal[0] is Status.BLOCKED
 
 
-def guarded(**guard: Any) -> DeleteRecords:
-    return purge(guard=Guard(**({"consumers": Consumers.BLOCK} | guard)))
-
-
 @pytest.mark.parametrize(
     ("standing", "status", "detail"),
     [
@@ -282,7 +278,7 @@ def test_each_named_group_still_stands_at_or_above_the_target(
     standing: tuple[Any, ...], status: Status | None, detail: str
 ) -> None:
     """A named group that vanished or went back makes the purge stale."""
-    found = purged(guarded(named=("billing",)), group("billing"), readers=standing)
+    found = purged(purge(named=("billing",)), group("billing"), readers=standing)
     if status is None:
         assert found is None
     else:
@@ -292,7 +288,7 @@ def test_each_named_group_still_stands_at_or_above_the_target(
 
 
 def test_all_named_groups_are_looked_at() -> None:
-    found = purged(guarded(named=("a", "b")), readers=(reader("a", 98_213), reader("b", 5)))
+    found = purged(purge(named=("a", "b")), readers=(reader("a", 98_213), reader("b", 5)))
     assert found == (Status.STALE, 'group "b" is at 5 by now, below 98213')
 
 
@@ -302,18 +298,18 @@ def test_all_named_groups_are_looked_at() -> None:
 )
 def test_an_accepted_reader_may_not_have_fallen_further_behind(committed: int, detail: str | None) -> None:
     """It would skip more than was reviewed."""
-    action = guarded(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))
+    action = purge(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))
     found = purged(action, readers=(reader("late", committed),))
     assert found == (None if detail is None else (Status.STALE, detail))
 
 
 def test_an_accepted_reader_that_is_gone_is_in_nobodys_way() -> None:
-    assert purged(guarded(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))) is None
+    assert purged(purge(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))) is None
 
 
 def test_excepted_groups_are_not_looked_at_again() -> None:
     """Neither their positions nor their hidden types; everybody else is."""
-    action = guarded(except_groups=("console-*",))
+    action = purge(except_groups=("console-*",))
     carts = group("console-9", type=GroupType.SHARE)
     assert purged(action, carts, readers=(reader("console-1", 5),)) is None
     assert purged(action, carts, readers=(reader("console-1", 5), reader("zzz", 5))) is not None
@@ -332,7 +328,7 @@ def test_a_hidden_group_that_appeared_makes_it_stale() -> None:
 def test_guards_of_one_plan_are_kept_apart() -> None:
     """What one action excepts holds for no other."""
     actions = (
-        replace(purge(partition=3), guard=Guard(consumers=Consumers.BLOCK, except_groups=("carts",))),
+        purge(partition=3, except_groups=("carts",)),
         purge(partition=4),
     )
     facts = snapshot(orders(3), orders(4), topic(partitions=5), group("carts", type=GroupType.SHARE))
@@ -352,7 +348,7 @@ def test_guards_of_one_plan_are_kept_apart() -> None:
 )
 def test_the_purge_interval_has_to_be_over_by_now(last: Any, status: Status | None) -> None:
     """Measured on the clock of the apply, not of the plan."""
-    found = purged(guarded(every_ms=30 * SECOND), last_purge_ms=last)
+    found = purged(purge(every_ms=30 * SECOND), last_purge_ms=last)
     assert (None if found is None else found[0]) is status
     if status is Status.WAITING:
         assert found is not None
@@ -410,7 +406,7 @@ def test_a_removal_ends_where_something_moved(facts: dict[str, Any], status: Sta
 
 def test_without_evidence_the_commit_log_is_not_asked_again() -> None:
     """idleFor 0s gave it up when planning."""
-    action = removal(idle_for_ms=0, seen=replace(removal().seen, newest_record=None, last_activity_ms=None))
+    action = removal(idle_for_ms=0, newest_record=None, last_activity_ms=None)
     assert ending(action, group(newest_record=LOST, idle=LOST)) is None
     assert ending(action, group(newest_record=(1, 1))) is None
 
@@ -558,12 +554,12 @@ def test_waivers_count_as_they_stand_at_the_apply() -> None:
 def test_recheck_asks_for_the_plans_subjects_and_nothing_else() -> None:
     """Offsets and readers of what is purged, with the named groups; commits of what is removed; metadata of what is elected."""
     plan = examples.plan(
-        purge("a", 0, guard=Guard(consumers=Consumers.BLOCK, named=("billing",), every_ms=5)),
-        purge("a", 2, guard=Guard(consumers=Consumers.BLOCK, named=("billing",), every_ms=5)),
+        purge("a", 0, named=("billing",), every_ms=5),
+        purge("a", 2, named=("billing",), every_ms=5),
         purge("b", 1),
         purge("c", 1),
         removal("old-etl"),
-        removal("without", idle_for_ms=0, seen=replace(removal().seen, newest_record=None)),
+        removal("without", idle_for_ms=0, newest_record=None),
         election("d", 7),
     )
     needs = recheck.needs(plan)

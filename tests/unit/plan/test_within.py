@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import PlanUnusable
-from reconciler.model.action import AcceptedReader, Action, Consumers, DeleteRecords, Guard, Mode
+from reconciler.model.action import AcceptedReader, Action, Consumers, DeleteRecords, Mode
 from reconciler.model.names import Address, Place
 from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
@@ -37,8 +37,7 @@ def beyond(action: Action, *reviewed: Decision, **changes: Any) -> str:
 
 
 def ignoring(*accepted: tuple[str, int], **changes: Any) -> DeleteRecords:
-    guard = Guard(consumers=Consumers.IGNORE, accepted=tuple(AcceptedReader(*reader) for reader in accepted))
-    return purge(**({"guard": guard} | changes))
+    return purge(skips=accepted, consumers=Consumers.IGNORE, **changes)
 
 
 @pytest.mark.parametrize("action", [purge(), removal(), election(), election(unclean=True)])
@@ -136,30 +135,26 @@ def test_a_log_that_starts_lower_than_reviewed_is_beyond_review() -> None:
 
 def test_a_log_that_was_cut_since_the_review_is_beyond_it() -> None:
     """An unclean election gives the offsets of what it lost to other records."""
-    seen = purge().seen
-    cut = replace(seen, high_watermark=seen.high_watermark - 1, stable_end=seen.high_watermark - 1)
-    why = beyond(purge(seen=cut), purge())
-    assert why.startswith(f"the log was cut: it ends at {seen.high_watermark - 1}, it ended at {seen.high_watermark}")
+    why = beyond(purge(end=249_999), purge())
+    assert why.startswith("the log was cut: it ends at 249999, it ended at 250000")
 
 
 def test_a_topic_made_again_is_beyond_review() -> None:
-    again = purge()
-    again = replace(again, seen=replace(again.seen, topic_id=OTHER_ID))
-    assert f"the topic is {OTHER_ID} by now" in beyond(again, purge())
+    assert f"the topic is {OTHER_ID} by now" in beyond(purge(topic_id=OTHER_ID), purge())
 
 
 @pytest.mark.parametrize(
     "guard",
     [
-        Guard(consumers=Consumers.IGNORE),
-        Guard(consumers=Consumers.BLOCK, named=("billing",)),
-        Guard(consumers=Consumers.BLOCK, except_groups=("*",)),
-        Guard(consumers=Consumers.BLOCK, every_ms=1),
+        {"consumers": Consumers.IGNORE},
+        {"named": ("billing",)},
+        {"except_groups": ("*",)},
+        {"every_ms": 1},
     ],
 )
-def test_another_guard_is_beyond_review(guard: Guard) -> None:
+def test_another_guard_is_beyond_review(guard: dict[str, Any]) -> None:
     """A manifest that changed after the review is for the next review."""
-    assert beyond(purge(guard=guard), purge()) == "the guard for its readers is not the one that was reviewed"
+    assert beyond(purge(**guard), purge()) == "the guard for its readers is not the one that was reviewed"
 
 
 def test_a_reader_that_nobody_reviewed_is_beyond_review() -> None:
@@ -186,29 +181,29 @@ def test_a_reader_above_the_lowered_floor_skips_nothing() -> None:
 
 
 def test_a_group_that_moved_is_beyond_review() -> None:
-    moved = replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32))
+    moved = removal(fingerprint="cd" * 32)
     assert beyond(moved, removal()) == "the group has other commits than the reviewed plan saw"
-    other = replace(removal(), seen=replace(removal().seen, type=GroupType.CONSUMER))
+    other = removal(type=GroupType.CONSUMER)
     assert beyond(other, removal()) == "the group has other commits than the reviewed plan saw"
 
 
 def test_a_group_that_only_grew_older_goes_on() -> None:
-    older = replace(removal(), seen=replace(removal().seen, last_activity_ms=1))
+    older = removal(last_activity_ms=1)
     assert bounded(older, removal()) == older
 
 
 def test_other_replicas_or_another_election_are_beyond_review() -> None:
-    moved = replace(election(), seen=replace(election().seen, replicas=(1, 3, 2)))
+    moved = election(replicas=(1, 3, 2))
     assert beyond(moved, election()) == "the replicas are not those of the reviewed plan"
-    again = replace(election(), seen=replace(election().seen, topic_id=OTHER_ID))
+    again = election(topic_id=OTHER_ID)
     assert beyond(again, election()) == "the replicas are not those of the reviewed plan"
     assert beyond(election(unclean=True), election()) == "the reviewed election is preferred, this one is unclean"
-    assert "election" in beyond(replace(election(), leader_wanted=2), election())
+    assert "election" in beyond(election(leader_wanted=2), election())
 
 
 def test_leaders_and_ranks_may_have_changed() -> None:
     """Who leads just now is not what was reviewed."""
-    moved = replace(election(), seen=replace(election().seen, leader=3, in_sync=(1, 3)))
+    moved = election(leader=3, in_sync=(1, 3))
     assert bounded(moved, election()) == moved
 
 
@@ -282,8 +277,9 @@ def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[
 
 def test_equal_plans_have_no_differences() -> None:
     """Facts that only tell the time of day are none."""
-    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=Place("moved.yaml", 1, 1))
-    later = replace(later, seen=replace(later.seen, log_start=2000, high_watermark=300_000, leader=2, in_sync=(2,)))
+    moved = Place("moved.yaml", 1, 1)
+    seen = {"log_start": 2000, "high_watermark": 300_000, "leader": 2, "in_sync": (2,)}
+    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=moved, **seen)
     assert entries((purge(), removal(), election()), (later, removal(), election())) == []
     assert list(compare(plan(), plan()).entries()) == []
 
@@ -291,7 +287,7 @@ def test_equal_plans_have_no_differences() -> None:
 def test_each_sort_of_difference() -> None:
     """In address order; what is no action does not count."""
     old = (purge("a"), purge("b"), purge("c"), purge("d"), removal("gone"), blocked())
-    other = replace(purge("c"), guard=Guard(consumers=Consumers.IGNORE), before_offset=99_000)
+    other = purge("c", consumers=Consumers.IGNORE, before_offset=99_000)
     new = (
         purge("a", before_offset=98_214),
         purge("b", before_offset=98_212),
@@ -323,14 +319,9 @@ def test_a_comparison_holds_both_plans_and_both_actions() -> None:
 def test_details_tell_what_changed_inside() -> None:
     """One line per value, readers by name."""
     old = ignoring(("late", 52_000), ("z", 5))
-    guard = Guard(
-        consumers=Consumers.IGNORE,
-        named=("billing", "b"),
-        accepted=(AcceptedReader("aaa", 1), AcceptedReader("late", 53_000)),
-        every_ms=30_000,
+    new = ignoring(
+        ("aaa", 1), ("late", 53_000), before_offset=99_000, named=("billing", "b"), every_ms=30_000, topic_id=OTHER_ID
     )
-    new = purge(before_offset=99_000, guard=guard)
-    new = replace(new, seen=replace(new.seen, topic_id=OTHER_ID))
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.change is Change.CHANGED
     assert entry.details == (
@@ -346,12 +337,10 @@ def test_details_tell_what_changed_inside() -> None:
 
 
 def test_details_of_removals_and_elections() -> None:
-    moved = replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32))
+    moved = removal(fingerprint="cd" * 32)
     (entry,) = compare(plan(removal()), plan(moved)).entries()
     assert entry.details == (f"equal.fingerprint: {'ab' * 32} → {'cd' * 32}",)
-    (other,) = compare(
-        plan(election()), plan(replace(election(), seen=replace(election().seen, replicas=(1, 3, 2))))
-    ).entries()
+    (other,) = compare(plan(election()), plan(election(replicas=(1, 3, 2)))).entries()
     assert other.details == ("equal.replicas.1: 2 → 3", "equal.replicas.2: 3 → 2")
 
 

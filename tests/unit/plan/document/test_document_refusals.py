@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler import __version__
 from reconciler.errors import PlanUnusable
-from reconciler.model.action import AcceptedReader, Consumers, Guard
+from reconciler.model.action import AcceptedReader
 from reconciler.model.names import Address, Place
 from reconciler.model.plan import LimitVerdict, ManifestFile, Plan, PolicyNote, Skipped, Source, UsedWaiver
 from reconciler.plan import document
@@ -157,8 +157,7 @@ def test_a_forger_who_recomputes_the_digest_gains_nothing(old: str, new: str, tm
 
 def test_nobody_vouches_where_a_reader_skips(tmp_path: Path) -> None:
     """`vouched` takes records out of the limits: planning says it only where no group is let skip any, and so must a file."""
-    guard = Guard(consumers=Consumers.BLOCK, named=("billing",), accepted=(AcceptedReader("audit", 52_000),))
-    text = document.dumps(plan(purge(guard=guard)))
+    text = document.dumps(plan(purge(named=("billing",), accepted=(AcceptedReader("audit", 52_000),))))
     assert "vouched is true, but" in refused(text.replace('"vouched": false', '"vouched": true'), tmp_path)
 
 
