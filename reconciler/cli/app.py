@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
         words[:2] = ["plan-diff"]
     try:
         answer = app(args=words, prog_name="reconciler", standalone_mode=False)
-        sys.stdout.flush()
+        console.write("")  # flushes, and fails as any other write does
         return answer if isinstance(answer, int) else 0
     except TyperException as wrong:
         message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         console.fail("interrupted before anything was written")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        console.nobody_reads()
+        console.discard_stdout()
         return 1
     except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
         if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):

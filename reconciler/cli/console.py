@@ -1,6 +1,7 @@
 """Where words go: results to stdout, progress and logs to stderr. Colour, terminals and NO_COLOR are decided here and nowhere else."""
 
 import errno
+import io
 import json
 import logging
 import os
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -31,23 +33,48 @@ def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
 
 
 def write(text: str) -> None:
-    """Text to stdout, as it is, whatever the terminal's encoding."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-    sys.stdout.flush()
+    """Write text to stdout as UTF-8, whatever the terminal's encoding. Raises OutputUnwritten, and BrokenPipeError where the reader left."""
+    with _written("standard output"):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.flush()
 
 
 def fail(message: str) -> None:
-    """One error line to stderr. A name in it may have been typed by anybody's script, so it is spelled harmlessly."""
-    with suppress(OSError):  # a reader of the results that went away is no reason to lose the error, too
-        sys.stdout.flush()
+    """Print one error line to stderr, with control and other invisible characters of names escaped."""
+    flush_or_discard_stdout()  # the results come first; a failure to write them must not hide the error
     say(f"error: {harmless(message)}")
 
 
 def say(message: str) -> None:
-    """One line to stderr. Nobody may listen there any more, which is no reason to stop in the middle of an apply."""
+    """Print one line to stderr. A reader that left must not stop an apply half-way."""
     with suppress(OSError):
         print(message, file=sys.stderr, flush=True)
+
+
+class _UnfailingFile(io.FileIO):
+    """A file that drops what it cannot write."""
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
+        try:
+            written = super().write(data)
+        except OSError:  # the reader left, the disk is full
+            return len(data)
+        return len(data) if written is None else written  # None: a pipe in non-blocking mode is full
+
+
+def unfailing_stderr() -> TextIO:
+    """Return a stream on stderr's file that never raises OSError, neither for a write nor for the flush at the interpreter's exit.
+
+    It covers every writer: print, logging, warnings, tracebacks of threads. Without it, text that a failed write left in the buffer
+    fails once more at exit, and Python replaces the exit code by 120.
+    """
+    try:
+        descriptor = sys.stderr.fileno()
+    except (OSError, ValueError):  # not a file: it has no buffer to flush at exit
+        return sys.stderr
+    buffer = io.BufferedWriter(_UnfailingFile(descriptor, "wb", closefd=False))
+    return io.TextIOWrapper(buffer, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
 
 
 def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
@@ -62,8 +89,7 @@ def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(_parts(made))
     for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
-        with _written("standard output"):
-            write(part)
+        write(part)
 
 
 @contextmanager
@@ -83,14 +109,24 @@ def telling_results() -> Iterator[None]:
         yield
     except (OSError, OutputUnwritten) as failed:
         if isinstance(failed, BrokenPipeError):
-            nobody_reads()
+            discard_stdout()
         fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
 
 
-def nobody_reads() -> None:
-    """Whoever read stdout is gone: what its buffer still holds goes nowhere, or it would fail again when the process ends."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def discard_stdout() -> None:
+    """Point stdout to /dev/null, so that text left in its buffer by a failed write does not fail again at exit."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def flush_or_discard_stdout() -> None:
+    """Flush stdout; where that fails, drop what could not be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_stdout()
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:

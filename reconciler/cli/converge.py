@@ -52,7 +52,7 @@ def converge(settings: Settings, paths: Paths = None) -> int:
                 console.fail(f"{part.cluster.metadata.name}: {error}")
                 codes.append(error.exit_code)
             except BrokenPipeError:  # nor must a reader that went away
-                console.nobody_reads()
+                console.discard_stdout()
                 codes.append(1)
     return worst(codes)
 
@@ -84,7 +84,7 @@ def watch(
                 console.fail(str(error))
                 code = worst([code, error.exit_code])
             except BrokenPipeError:
-                console.nobody_reads()
+                console.discard_stdout()
                 code = worst([code, 1])
             done += 1
             if done == rounds:

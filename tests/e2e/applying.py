@@ -24,7 +24,7 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.model.entry import Entry
 from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.e2e.command import command, environment, reconciler
+from tests.command import command, environment, reconciler
 
 PARTITIONS = 90
 RECORDS = 20

@@ -1,6 +1,7 @@
-"""Every exit code of the command line, told by processes: a schedule, a workflow and a script see nothing else.
+"""Every exit code of the command line: a schedule, a workflow and a script see nothing else.
 
-Here: what needs no broker, as a table, and one walk through a real cluster. 5 and 130 are in test_interrupts.py.
+Here: what needs no broker, as a table, one walk through a real cluster, and what becomes of a code where nobody reads the output.
+5 and 130 are in test_interrupts.py.
 """
 
 import json
@@ -21,7 +22,7 @@ from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.e2e.command import command, environment, reconciler
+from tests.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied
 
 FAR_MS = 4_102_444_800_000  # 2100
@@ -142,17 +143,17 @@ def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
     assert code in (0, 2) or answer.stderr.startswith(("error", "[")), answer.stderr
 
 
-def unread(folder: Path, *words: str) -> int:
-    """The exit code where both stdout and stderr were closed by their reader."""
+def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
+    """The exit code of a process whose stderr was closed by its reader, and stdout too unless that is said otherwise."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
         return subprocess.run(
             command(*words),
             cwd=folder,
-            env=environment(),
+            env=environment(**more),
             stdin=subprocess.DEVNULL,
-            stdout=writing,
+            stdout=writing if stdout else subprocess.DEVNULL,
             stderr=writing,
             timeout=300,
             check=False,
@@ -161,11 +162,57 @@ def unread(folder: Path, *words: str) -> int:
         os.close(writing)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, ["validate"]),
+        (1, ["validate", "wrong"]),
+        (1, ["drift", *AWAY]),
+        (1, ["converge", *AWAY]),
+        (2, ["show", "acts.json", "--detailed-exitcode"]),
+        (3, ["show", "refused.json"]),
+        (3, ["apply", "refused.json"]),
+        (4, ["apply", "expired.json", "-v"]),
+        (64, ["plan", "--no-such-flag"]),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
+)
+def test_a_reader_of_stderr_that_left_does_not_change_the_code(
+    folder: Path, code: int, words: list[str], unbuffered: str
+) -> None:
+    """What could not be written to stderr once failed again when the interpreter flushed it at its end, and the code was 120."""
+    assert unread(folder, *words, stdout=False, PYTHONUNBUFFERED=unbuffered) == code
+
+
+@pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
+def test_results_that_nobody_reads_are_an_error(folder: Path, words: list[str]) -> None:
+    """A plan that was not shown has failed, with code 1 and not with the interpreter's 120. What apply did is done: see below."""
+    assert unread(folder, *words) == 1
+
+
+@pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"]], ids=" ".join)
+def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> None:
+    """Standard output that cannot be written is named, and is neither a bug nor the interpreter's 120."""
+    with Path("/dev/full").open("wb") as full:
+        answer = subprocess.run(
+            command(*words),
+            cwd=folder,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=300,
+            check=False,
+        )
+    assert answer.returncode == 1
+    [line] = answer.stderr.decode().splitlines()
+    assert line.startswith("error: standard output could not be written")
+
+
 @pytest.mark.brokers
 @pytest.mark.spark
-@pytest.mark.usefixtures("warm_spark")
-def test_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    """0, 2, 3 and 4 of plan, drift, apply and converge, each told by one small change of the world."""
+def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
+    """0, 2, 3 and 4 of plan, drift, apply and converge, each told by one small change of the world, with and without a reader."""
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"
     servers = cluster.bootstrap_servers
@@ -189,20 +236,25 @@ def test_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
         assert "Traceback" not in answer.stderr, answer.stderr
         return answer.returncode
 
+    def code_without_reader(*words: str, stdout: bool = True) -> int:
+        return unread(tmp_path, *words, stdout=stdout, SPARK_REMOTE=spark_server)
+
     manifests()
     assert code("plan", "--out", "plan.json", "--detailed-exitcode") == 2
     assert code("plan", "--out", "again.json") == 0
     assert code("drift") == 2
+    assert code_without_reader("drift", stdout=False) == 2
     manifests(limits="topics: 0")
     assert code("plan", "--out", "refused.json", "--detailed-exitcode") == 3
     assert code("apply", "refused.json") == 3
     assert code("apply", "plan.json") == 3, "a limit of now refuses a plan of then"
     assert code("converge") == 3
+    assert code_without_reader("converge", stdout=False) == 3
     manifests(protect=f", protect: {{topics: [{topic}]}}")
     assert code("apply", "plan.json") == 3, "a protection of now"
     manifests()
     assert code("apply", "plan.json", "--dry-run") == 0
-    assert unread(tmp_path, "apply", "plan.json") == 0, "done, although nobody reads what is said of it"
+    assert code_without_reader("apply", "plan.json") == 0, "done, although nobody reads what is said of it"
     assert workload.watermarks(servers, topic, 0)[0] == 10
     assert code("apply", "plan.json") == 0
     assert code("apply", "again.json") == 0, "somebody got there first"

@@ -19,7 +19,7 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 from tests.e2e.raw_groups import join_connect_group, join_streams_group
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]

@@ -21,7 +21,7 @@ from reconciler.model.names import Address
 from reconciler.model.quoting import quoted
 from reconciler.plan.render.safe import whole
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.e2e.command import output
+from tests.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.plan.render.test_renderers_are_harmless import assert_harmless_markdown

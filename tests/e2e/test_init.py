@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
 

@@ -16,6 +16,7 @@ from reconciler.kafka import workload
 from reconciler.model.entry import Event
 from reconciler.model.outcome import Status
 from reconciler.sandbox.cluster import Cluster
+from tests.command import reconciler
 from tests.e2e.applying import (
     BATCH,
     GROUPS,
@@ -33,7 +34,6 @@ from tests.e2e.applying import (
     results,
     running,
 )
-from tests.e2e.command import reconciler
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 

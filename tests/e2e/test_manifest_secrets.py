@@ -9,7 +9,7 @@ import pytest
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
 

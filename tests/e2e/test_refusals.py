@@ -4,7 +4,7 @@ import socket
 import time
 from pathlib import Path
 
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 
 CLUSTER = """\
 apiVersion: reconciler/v1

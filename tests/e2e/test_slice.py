@@ -12,7 +12,7 @@ from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
 

@@ -14,6 +14,7 @@ from reconciler.kafka import journal as topic_journal
 from reconciler.kafka.connect import Connection
 from reconciler.model.entry import Entry, Event, parse
 from reconciler.sandbox.cluster import Cluster
+from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
     GROUPS,
     PARTITIONS,
@@ -22,7 +23,6 @@ from tests.e2e.applying import (
     made_and_planned,
     results,
 )
-from tests.e2e.command import command, environment, reconciler
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 

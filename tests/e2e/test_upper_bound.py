@@ -13,7 +13,7 @@ from reconciler.model.action import DeleteRecords
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]

@@ -16,7 +16,7 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.tools import run_tool
-from tests.e2e.command import reconciler
+from tests.command import reconciler
 from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, put_stand_ins
 
 pytestmark = pytest.mark.brokers

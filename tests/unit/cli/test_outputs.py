@@ -67,7 +67,7 @@ def test_a_reader_that_went_away_keeps_no_cluster_from_its_purges(
         raise BrokenPipeError
 
     monkeypatch.setattr(converge, "_once", once)
-    monkeypatch.setattr(converge.console, "nobody_reads", lambda: None)
+    monkeypatch.setattr(converge.console, "discard_stdout", lambda: None)
     assert run(["converge", str(folder)]) == 1
     assert len(asked) == 2
 

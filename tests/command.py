@@ -1,0 +1,127 @@
+"""The command line, without a terminal and without the settings of whoever runs the tests.
+
+`reconciler` runs it in this process, with this process's warm Spark: for claims about what it prints, writes and returns. A claim
+about the process itself (signals, streams, interpreters, what a start costs) takes `reconciler_process`.
+"""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from reconciler.cli.app import run
+
+TIMEOUT_S = 300
+
+
+def command(*words: str) -> list[str]:
+    """The argv of the command line as a process."""
+    return [sys.executable, "-m", "reconciler", *words]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's variables without those that change what the command line does, and with `more`.
+
+    PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit.
+    """
+    unwanted = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED")
+    return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)} | more
+
+
+def reconciler(folder: Path, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, in `folder`, with the variables `more`."""
+    return _text(output(folder, *words, stdin=stdin.encode(), **more))
+
+
+def reconciler_process(folder: Path, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a process of its own, in `folder`, with the variables `more`."""
+    answer = subprocess.run(
+        command(*words),
+        cwd=folder,
+        env=environment(**more),
+        input=stdin.encode(),
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return _text(answer)
+
+
+def output(folder: Path, *words: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in this process; its output as the bytes that a terminal would get."""
+    variables = environment(**{"RECONCILER_SPARK_MASTER": "local[2]"} | more)
+    if "SPARK_REMOTE" not in more:
+        variables.pop("SPARK_REMOTE", None)
+    with _streams(stdin) as (stdout, stderr), _folder(folder), _variables(variables), _logging():
+        code = run(words)
+    return subprocess.CompletedProcess(list(words), code, stdout.getvalue(), stderr.getvalue())
+
+
+def _text(answer: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess(answer.args, answer.returncode, answer.stdout.decode(), answer.stderr.decode())
+
+
+class _Memory(io.BytesIO):
+    """Bytes that outlive the text stream on top of them."""
+
+    def close(self) -> None:
+        """Leave the bytes readable."""
+
+
+@contextmanager
+def _streams(stdin: bytes) -> Iterator[tuple[_Memory, _Memory]]:
+    """Standard streams of this process in memory, none of them a terminal."""
+    before = (sys.stdin, sys.stdout, sys.stderr)
+    stdout, stderr = _Memory(), _Memory()
+    sys.stdin, sys.stdout, sys.stderr = _stream(_Memory(stdin)), _stream(stdout), _stream(stderr)
+    try:
+        yield stdout, stderr
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _stream(buffer: io.BytesIO) -> TextIO:
+    return io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", write_through=True)
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _variables(variables: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """The command line sets up the loggers of its process; these belong to the tests."""
+    root, own = logging.getLogger(), logging.getLogger("reconciler")
+    before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in (root, own)]
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate, level in before:
+            logger.handlers[:] = handlers
+            logger.propagate = propagate
+            logger.setLevel(level)
