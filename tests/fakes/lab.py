@@ -20,7 +20,7 @@ from reconciler.model.snapshot import (
     Unread,
 )
 from tests.fakes.cluster import FakeCluster
-from tests.strategies.facts import CLUSTER_ID
+from tests.strategies import facts
 
 SILENT = Unread("its broker did not answer")
 
@@ -74,34 +74,30 @@ class Lab:
     def snapshot(self, needs: Needs, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
         """Everything there is, more than `needs` asks; of silent brokers nothing."""
         instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
-        topics, partitions = {}, {}
+        found: list[PartitionFacts | TopicFacts | GroupFacts] = []
+        cluster_records = 0
         for name, topic in self.cluster.topics.items():
-            records = 0
-            for number in topic.partitions:
-                at = TopicPartition(name, number)
-                facts = self._partition(at, instants, last_purges.get(at))
-                partitions[at] = facts
-                if isinstance(facts.high_watermark, int) and isinstance(facts.log_start, int):
-                    records += facts.high_watermark - facts.log_start
-            topics[name] = TopicFacts(
-                name=name,
-                topic_id=topic.topic_id,
-                internal=False,
-                partitions=len(topic.partitions),
-                cleanup_policy=topic.cleanup,
-                records=records,
+            ats = [TopicPartition(name, number) for number in topic.partitions]
+            partitions = [self._partition(at, instants, last_purges.get(at)) for at in ats]
+            records = sum(
+                one.high_watermark - one.log_start
+                for one in partitions
+                if isinstance(one.high_watermark, int) and isinstance(one.log_start, int)
             )
+            cluster_records += records
+            found += partitions
+            found.append(
+                facts.topic(name, len(ats), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
+            )
+        found += [self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)]
         silent = SILENT if self.cluster.silent else None
-        return ClusterSnapshot(
-            cluster_id=CLUSTER_ID,
+        return facts.snapshot(
+            *found,
             observed_at_ms=self.now_ms,
             brokers=self.cluster.brokers,
-            topics=topics,
-            groups={name: self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)},
-            partitions=partitions,
             groups_incomplete=silent,
             readers_incomplete=silent,
-            cluster_records=sum(t.records for t in topics.values() if isinstance(t.records, int)),
+            cluster_records=cluster_records,
         )
 
     def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
@@ -118,18 +114,17 @@ class Lab:
             found = max(bisect_left(written, instant), now.log_start)
             return found if found < now.high_watermark else None
 
-        return PartitionFacts(
-            partition=at,
+        return facts.partition(
+            at.partition,
+            topic=at.topic,
             topic_id=topic.topic_id,
             leader=now.leader,
             replicas=now.replicas,
             in_sync=tuple(sorted(now.in_sync)),
             log_start=told(now.log_start),
-            stable_end=told(now.high_watermark),
-            high_watermark=told(now.high_watermark),
+            end=told(now.high_watermark),
             offsets_at={instant: told(offset_at(instant)) for instant in instants},
             readers=self._readers(at, now.log_start),
-            readers_below=told(now.high_watermark),
             last_purge_ms=last_purge_ms,
         )
 
@@ -148,9 +143,8 @@ class Lab:
     def _group(self, name: str) -> GroupFacts:
         group = self.cluster.groups[name]
         last_ms, offset = self.active.get(name, (self.now_ms, 0))
-        return GroupFacts(
-            group=name,
-            listed=True,
+        return facts.group(
+            name,
             type=group.type,
             state=GroupState.STABLE if group.members else GroupState.EMPTY,
             commits=len(group.commits),

@@ -1,4 +1,4 @@
-"""Small builders of manifests and facts, for tests that want to say only what matters to them. Times are ages before NOW_MS."""
+"""Small builders of manifests, facts and snapshots, for tests that want to say only what matters to them. Times are ages before NOW_MS."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,12 @@ OTHER_ID = "bbbbbbbbbbbbbbbbbbbbbg"
 LOST = Unread("broker 2 did not answer")
 
 
-def _manifest(kind: str, name: str, spec: Mapping[str, Any], line: int = 1, **envelope: Any) -> dict[str, Any]:
+def is_pattern(selector: str) -> bool:
+    return any(mark in selector for mark in "*?[:")
+
+
+def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> dict[str, Any]:
+    """A manifest as YAML would hold it; `owner` and `reason` go into its metadata."""
     metadata = {"name": name} | {key: envelope.pop(key) for key in ("owner", "reason") if key in envelope}
     return {"apiVersion": "reconciler/v1", "kind": kind, "metadata": metadata, "spec": dict(spec), **envelope}
 
@@ -34,7 +39,7 @@ def _manifest(kind: str, name: str, spec: Mapping[str, Any], line: int = 1, **en
 def cluster(**spec: Any) -> Cluster:
     """The cluster prod-eu; spec by manifest keys."""
     made = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
-    return Cluster.model_validate(_manifest("Cluster", "prod-eu", made)).declared(Place("manifests/cluster.yaml", 1, 1))
+    return Cluster.model_validate(manifest("Cluster", "prod-eu", made)).declared(Place("manifests/cluster.yaml", 1, 1))
 
 
 def floor(
@@ -42,9 +47,9 @@ def floor(
 ) -> RetentionFloor:
     """A floor on `orders` unless topics are given; patterns get an expectAtMost that does not bind."""
     chosen = list(topics) or ["orders"]
-    if any(mark in topic for topic in chosen for mark in "*?[:"):
+    if any(map(is_pattern, chosen)):
         spec.setdefault("expectAtMost", 1000)
-    made = _manifest("RetentionFloor", name, {"topics": chosen, **spec}, **(envelope or {}))
+    made = manifest("RetentionFloor", name, {"topics": chosen, **spec}, **(envelope or {}))
     return RetentionFloor.model_validate(made).declared(Place("manifests/floors.yaml", line, 1))
 
 
@@ -54,9 +59,9 @@ def removal(
     """A removal of `old-etl` unless groups are given, idle for three days."""
     chosen = list(groups) or ["old-etl"]
     spec.setdefault("idleFor", "3d")
-    if any(mark in group for group in chosen for mark in "*?[:"):
+    if any(map(is_pattern, chosen)):
         spec.setdefault("expectAtMost", 1000)
-    made = _manifest("GroupRemoval", name, {"groups": chosen, **spec}, **(envelope or {}))
+    made = manifest("GroupRemoval", name, {"groups": chosen, **spec}, **(envelope or {}))
     return GroupRemoval.model_validate(made).declared(Place("manifests/groups.yaml", line, 1))
 
 
@@ -66,7 +71,7 @@ def leaders(
     """Preferred leaders of every topic unless topics or partitions are given."""
     if "partitions" not in spec:
         spec["topics"] = list(topics) or ["*"]
-    made = _manifest("LeaderPolicy", name, spec, **(envelope or {}))
+    made = manifest("LeaderPolicy", name, spec, **(envelope or {}))
     return LeaderPolicy.model_validate(made).declared(Place("manifests/leaders.yaml", line, 1))
 
 
@@ -74,7 +79,7 @@ def waiver(
     policy: str, limit: str, value: float, *, name: str = "once", expires: str = "2026-12-01T00:00:00Z"
 ) -> Waiver:
     spec = {"policy": policy, "limit": limit, "value": value, "expires": expires}
-    return Waiver.model_validate(_manifest("Waiver", name, spec)).declared(Place("manifests/waivers.yaml", 1, 1))
+    return Waiver.model_validate(manifest("Waiver", name, spec)).declared(Place("manifests/waivers.yaml", 1, 1))
 
 
 def partition(

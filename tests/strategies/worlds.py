@@ -5,7 +5,7 @@ Small on purpose (few names, few offsets), so that claims, protections and reade
 drawing every number through Hypothesis cost 20 ms a world and this costs 2, which is worth more than shrinking here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
-from reconciler.model.names import Place, TopicPartition
+from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import (
     ClusterSnapshot,
@@ -26,7 +26,8 @@ from reconciler.model.snapshot import (
     Unread,
 )
 from reconciler.plan import planner
-from tests.strategies.facts import CLUSTER_ID, NOW_MS, OTHER_ID, TOPIC_ID
+from tests.strategies import facts
+from tests.strategies.facts import DAY, NOW_MS, OTHER_ID, TOPIC_ID, is_pattern
 
 T = TypeVar("T")
 F = TypeVar("F", PartitionFacts, TopicFacts, GroupFacts, ClusterSnapshot)
@@ -44,7 +45,6 @@ TOPIC_SELECTORS = (
 )
 GROUPS = ("billing", "shipping", "console-1", "[ab]", "carts")
 GROUP_SELECTORS = ("*", "billing", "shipping", "console-1", "console-*", "regex:^.*ing$", "gone")
-BROKERS = (1, 2, 3)
 MAX_OFFSET = 60
 
 PARTITION_FACTS = (
@@ -92,23 +92,14 @@ def rarely(r: Random, healthy: T, *odd: T, one_in: int = 12) -> T:
     return r.choice(odd) if chance(r, one_in) else healthy
 
 
-def lose_one(r: Random, facts: F, *names: str, one_in: int = 12) -> F:
+def lose_one(r: Random, known: F, *names: str, one_in: int = 12) -> F:
     """Mostly the facts as they are, sometimes with one of the named ones unread."""
-    return replace(facts, **{r.choice(names): Unread("lost")}) if chance(r, one_in) else facts
+    return replace(known, **{r.choice(names): Unread("lost")}) if chance(r, one_in) else known
 
 
 def some(r: Random, values: Sequence[T], most: int = 2) -> list[T]:
     """One to `most` of the values."""
     return r.sample(values, r.randint(1, most))
-
-
-def is_pattern(selector: str) -> bool:
-    return any(mark in selector for mark in "*?[:")
-
-
-def manifest(kind: str, name: str, spec: Mapping[str, Any], mode: str | None = None) -> dict[str, Any]:
-    made = {"apiVersion": "reconciler/v1", "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
-    return made if mode is None else made | {"mode": mode}
 
 
 # --- manifests
@@ -118,8 +109,8 @@ def duration(r: Random) -> str:
     return r.choice(("0s", "30s", "1h", "7d"))
 
 
-def mode(r: Random) -> str:
-    return r.choice(("merge", "continuous"))
+def mode(r: Random) -> dict[str, str]:
+    return {"mode": r.choice(("merge", "continuous"))}
 
 
 def keep(r: Random, *, exact: bool) -> dict[str, Any]:
@@ -142,7 +133,7 @@ def floor(r: Random, name: str = "f") -> RetentionFloor:
     """A floor on a few topics."""
     topics = [topic for topic in some(r, TOPIC_SELECTORS) if not topic.startswith("__")] or ["orders"]
     pattern = any(map(is_pattern, topics))
-    spec: dict[str, Any] = {"topics": topics, "keep": keep(r, exact=not pattern)}
+    spec: dict[str, Any] = {"keep": keep(r, exact=not pattern)}
     if pattern:
         spec["expectAtMost"] = rarely(r, 6, 0, 1)
     if chance(r, 5):
@@ -155,35 +146,30 @@ def floor(r: Random, name: str = "f") -> RetentionFloor:
     if chance(r, 2):
         spec["every"] = duration(r)
     spec["driftAfter"] = duration(r)
-    made = RetentionFloor.model_validate(manifest("RetentionFloor", name, spec, mode(r)))
-    return made.declared(Place(f"{name}.yaml", 1, 1))
+    return facts.floor(*topics, name=name, envelope=mode(r), **spec)
 
 
 def removal(r: Random, name: str = "g") -> GroupRemoval:
     """A removal of a few groups."""
     groups = some(r, GROUP_SELECTORS)
     pattern = any(map(is_pattern, groups))
-    spec: dict[str, Any] = {"groups": groups, "idleFor": "3d" if pattern else r.choice(("0s", "3d"))}
+    spec: dict[str, Any] = {"idleFor": "3d" if pattern else r.choice(("0s", "3d"))}
     if pattern:
         spec["expectAtMost"] = rarely(r, 6, 0, 1)
     if chance(r, 4):
         spec["exceptGroups"] = some(r, GROUP_SELECTORS, 1)
     if chance(r, 4):
         spec["types"] = some(r, ("classic", "consumer"), 1)
-    made = GroupRemoval.model_validate(manifest("GroupRemoval", name, spec, mode(r)))
-    return made.declared(Place(f"{name}.yaml", 1, 1))
+    return facts.removal(*groups, name=name, envelope=mode(r), **spec)
 
 
 def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
     """Preferred leaders of a few topics, or unclean ones of exact partitions."""
-    spec: dict[str, Any] = {"tolerance": r.choice((0, 0, 30, 50, 100))}
+    tolerance = r.choice((0, 0, 30, 50, 100))
     if chance(r, 4):
-        spec["election"] = "unclean"
-        spec["partitions"] = {topic: some(r, range(3)) for topic in some(r, ("orders", "clicks", "journal", "gone"))}
-    else:
-        spec["topics"] = some(r, TOPIC_SELECTORS)
-    made = LeaderPolicy.model_validate(manifest("LeaderPolicy", name, spec, mode(r)))
-    return made.declared(Place(f"{name}.yaml", 1, 1))
+        exact = {topic: some(r, range(3)) for topic in some(r, ("orders", "clicks", "journal", "gone"))}
+        return facts.leaders(name=name, envelope=mode(r), tolerance=tolerance, election="unclean", partitions=exact)
+    return facts.leaders(*some(r, TOPIC_SELECTORS), name=name, envelope=mode(r), tolerance=tolerance)
 
 
 def policies(r: Random) -> tuple[Policy, ...]:
@@ -213,14 +199,7 @@ def cluster(r: Random) -> Cluster:
         protect["topics"] = some(r, TOPIC_SELECTORS, 1)
     if chance(r, 8):
         protect["groups"] = some(r, GROUP_SELECTORS, 1)
-    spec = {
-        "clusterId": CLUSTER_ID,
-        "bootstrapServers": ["broker-1:9093"],
-        "journal": {"topic": "journal"},
-        "protect": protect,
-        "limits": limit_spec(r),
-    }
-    return Cluster.model_validate(manifest("Cluster", "prod", spec)).declared(Place("cluster.yaml", 1, 1))
+    return facts.cluster(journal={"topic": "journal"}, protect=protect, limits=limit_spec(r))
 
 
 def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
@@ -230,16 +209,16 @@ def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
         "GroupRemoval": ("groups", "groupsPercent"),
         "LeaderPolicy": ("elections", "uncleanElections"),
     }
-    made = []
-    for index, policy in enumerate(r.choices(of, k=r.randint(0, 3))):
-        spec = {
-            "policy": str(policy.address),
-            "limit": r.choice(limits[policy.address.kind]),
-            "value": r.randint(0, 100),
-            "expires": r.choice(("2026-11-21T20:00:00Z", "2026-11-20T10:00:00Z", "2027-11-20T10:00:00Z")),
-        }
-        made.append(Waiver.model_validate(manifest("Waiver", f"w{index}", spec)))
-    return tuple(made)
+    return tuple(
+        facts.waiver(
+            str(policy.address),
+            r.choice(limits[policy.address.kind]),
+            r.randint(0, 100),
+            name=f"w{index}",
+            expires=r.choice(("2026-11-21T20:00:00Z", "2026-11-20T10:00:00Z", "2027-11-20T10:00:00Z")),
+        )
+        for index, policy in enumerate(r.choices(of, k=r.randint(0, 3)))
+    )
 
 
 # --- facts
@@ -274,8 +253,9 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
     }
     if instants and chance(r, 30):
         answers[r.choice(instants)] = rarely(r, Unread("lost"), -1, one_in=2)
-    facts = PartitionFacts(
-        partition=name,
+    healthy = facts.partition(
+        name.partition,
+        topic=name.topic,
         topic_id=rarely(r, TOPIC_ID, OTHER_ID, one_in=40),
         leader=rarely(r, r.choice(replicas), None, one_in=12),
         replicas=replicas,
@@ -288,12 +268,12 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         readers_below=rarely(r, max(0, stable_end), 0, 20, one_in=30),
         last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
     )
-    if facts.leader is None:  # nobody to answer for offsets
+    if healthy.leader is None:  # nobody to answer for offsets
         gone = Unread("no leader")
-        facts = replace(
-            facts, log_start=gone, stable_end=gone, high_watermark=gone, offsets_at=dict.fromkeys(instants, gone)
+        healthy = replace(
+            healthy, log_start=gone, stable_end=gone, high_watermark=gone, offsets_at=dict.fromkeys(instants, gone)
         )
-    return lose_one(r, facts, *PARTITION_FACTS)
+    return lose_one(r, healthy, *PARTITION_FACTS)
 
 
 def group(r: Random, name: str) -> GroupFacts:
@@ -301,24 +281,23 @@ def group(r: Random, name: str) -> GroupFacts:
     type_ = r.choice((GroupType.CLASSIC, GroupType.CONSUMER))
     if name == "carts":
         type_ = rarely(r, type_, GroupType.SHARE, GroupType.STREAMS, GroupType.CONNECT, GroupType.HIDDEN, one_in=6)
-    facts = GroupFacts(
-        group=name,
+    known = facts.group(
+        name,
+        idle=rarely(r, 6 * DAY, 0, DAY, one_in=4),
         listed=not chance(r, 15),
         type=type_,
         state=rarely(r, GroupState.EMPTY, *GroupState, one_in=4),
         commits=r.randint(0, 5),
         commit_topics=1,
         fingerprint=r.choice(("ab" * 32, "cd" * 32)),
-        last_activity_ms=NOW_MS - rarely(r, 6 * 86_400_000, 0, 86_400_000, one_in=4),
         newest_record=r.choice(((17, 1), (17, 2))),
     )
-    return lose_one(r, facts, *GROUP_FACTS, one_in=25)
+    return lose_one(r, known, *GROUP_FACTS, one_in=25)
 
 
 def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
     """Facts of a small cluster that answer all `instants` on every partition."""
-    topics: dict[str, TopicFacts] = {}
-    found: dict[TopicPartition, PartitionFacts] = {}
+    found: list[TopicFacts | PartitionFacts | GroupFacts] = []
     others = r.sample(("orders-2", "_schemas", "__remote_log_metadata", "journal"), r.randint(0, 2))
     names = ["orders", "clicks", *others]
     r.shuffle(names)
@@ -327,30 +306,14 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
         cleanup = rarely(
             r, frozenset({"delete"}), frozenset({"compact"}), frozenset({"compact", "delete"}), frozenset[str]()
         )
-        facts = TopicFacts(
-            name=name,
-            topic_id=TOPIC_ID,
-            internal=chance(r, 20),
-            partitions=count,
-            cleanup_policy=cleanup,
-            records=rarely(r, 200, 0, 5, 30, 90, one_in=3),
-        )
-        topics[name] = lose_one(r, facts, *TOPIC_FACTS, one_in=20)
-        for number in range(count):
-            if not chance(r, 40):
-                one = TopicPartition(name, number)
-                found[one] = partition(r, one, instants)
-    made = ClusterSnapshot(
-        cluster_id=CLUSTER_ID,
-        observed_at_ms=NOW_MS,
-        brokers=rarely(r, BROKERS, (1, 2), (3,), ()),
-        topics=topics,
-        groups={name: group(r, name) for name in r.sample(GROUPS, 5) if not chance(r, 5)},
-        partitions=found,
-        readers_incomplete=None,
-        cluster_records=rarely(r, 500, 0, 60, one_in=5),
-    )
-    return lose_one(r, made, *SNAPSHOT_FACTS, one_in=15)
+        records = rarely(r, 200, 0, 5, 30, 90, one_in=3)
+        topic = facts.topic(name, count, internal=chance(r, 20), cleanup_policy=cleanup, records=records)
+        found.append(lose_one(r, topic, *TOPIC_FACTS, one_in=20))
+        found += [partition(r, TopicPartition(name, number), instants) for number in range(count) if not chance(r, 40)]
+    found += [group(r, name) for name in r.sample(GROUPS, 5) if not chance(r, 5)]
+    brokers = rarely(r, (1, 2, 3), (1, 2), (3,), ())
+    whole = facts.snapshot(*found, brokers=brokers, cluster_records=rarely(r, 500, 0, 60, one_in=5))
+    return lose_one(r, whole, *SNAPSHOT_FACTS, one_in=15)
 
 
 # --- strategies

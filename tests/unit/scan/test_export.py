@@ -6,45 +6,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
-    GroupFacts,
-    GroupState,
-    GroupType,
-    PartitionFacts,
     Reader,
     Unread,
 )
 from reconciler.scan import export
-
-
-def snapshot(
-    *partitions: PartitionFacts, groups: tuple[GroupFacts, ...] = (), readers_incomplete: Unread | None = None
-) -> ClusterSnapshot:
-    return ClusterSnapshot(
-        cluster_id="c",
-        observed_at_ms=1,
-        brokers=(1,),
-        topics={},
-        groups={facts.group: facts for facts in groups},
-        partitions={facts.partition: facts for facts in partitions},
-        readers_incomplete=readers_incomplete,
-        cluster_records=0,
-    )
-
-
-def facts(**known: Any) -> PartitionFacts:
-    given: dict[str, Any] = {"log_start": 0, "stable_end": 20, "high_watermark": 20, "readers": (), "readers_below": 20}
-    return PartitionFacts(
-        partition=TopicPartition("orders", 0),
-        topic_id="id",
-        leader=1,
-        replicas=(1,),
-        in_sync=(1,),
-        **given | known,
-    )
+from tests.strategies.facts import group, partition, snapshot
 
 
 def row(written: ClusterSnapshot, out: Path, table: str = "partitions") -> dict[str, Any]:
@@ -55,7 +24,7 @@ def row(written: ClusterSnapshot, out: Path, table: str = "partitions") -> dict[
 
 def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
     """Null are here only an instant that every record is older than, and the topic id of a commit that carries none."""
-    found = row(snapshot(facts(offsets_at={5: None, 1: 0}, readers=(Reader("g", 7, topic_id=None),))), tmp_path)
+    found = row(snapshot(partition(offsets_at={5: None, 1: 0}, readers=(Reader("g", 7, topic_id=None),))), tmp_path)
     assert found["offsets_at"] == [(5, None), (1, 0)]
     assert found["readers"] == [{"group": "g", "committed": 7, "implied": False, "topic_id": None}]
     assert found["unread"] == {}
@@ -63,7 +32,7 @@ def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
 
 def test_an_instant_that_was_not_answered_is_told(tmp_path: Path) -> None:
     """Once it was neither in the map nor in `unread`."""
-    found = row(snapshot(facts(offsets_at={1: Unread("the broker was silent"), 5: 3})), tmp_path)
+    found = row(snapshot(partition(offsets_at={1: Unread("the broker was silent"), 5: 3})), tmp_path)
     assert found["offsets_at"] == [(5, 3)]
     assert found["unread"] == {"offsets_at[1]": "the broker was silent"}
 
@@ -71,7 +40,7 @@ def test_an_instant_that_was_not_answered_is_told(tmp_path: Path) -> None:
 def test_a_topic_id_that_was_not_read_is_told(tmp_path: Path) -> None:
     """Once its null meant both that the broker wrote none and that nobody knows."""
     readers = (Reader("a", 7, topic_id=None), Reader("b", 7, topic_id=Unread("no leader")), Reader("c", 7))
-    found = row(snapshot(facts(readers=readers)), tmp_path)
+    found = row(snapshot(partition(readers=readers)), tmp_path)
     assert [reader["topic_id"] for reader in found["readers"]] == [None, None, None]
     assert found["unread"] == {"readers[b].topic_id": "no leader", "readers[c].topic_id": "not asked"}
 
@@ -86,7 +55,7 @@ def test_a_list_that_groups_may_be_missing_from_says_so(
 ) -> None:
     """Those that are known are listed all the same; once the row looked like one of which all are known."""
     written = snapshot(
-        facts(readers=(Reader("g", 7, topic_id="id"),), readers_below=readers_below), readers_incomplete=incomplete
+        partition(readers=(Reader("g", 7, topic_id="id"),), readers_below=readers_below), readers_incomplete=incomplete
     )
     found = row(written, tmp_path)
     assert [reader["group"] for reader in found["readers"]] == ["g"]
@@ -95,7 +64,7 @@ def test_a_list_that_groups_may_be_missing_from_says_so(
 
 def test_readers_that_were_not_read_are_told_once(tmp_path: Path) -> None:
     """The partition's own reason is the nearer one."""
-    written = snapshot(facts(readers=Unread("no leader")), readers_incomplete=Unread("a coordinator was away"))
+    written = snapshot(partition(readers=Unread("no leader")), readers_incomplete=Unread("a coordinator was away"))
     found = row(written, tmp_path)
     assert found["readers"] is None
     assert found["unread"] == {"readers": "no leader"}
@@ -103,17 +72,6 @@ def test_readers_that_were_not_read_are_told_once(tmp_path: Path) -> None:
 
 def test_a_newest_record_that_was_not_read_is_told(tmp_path: Path) -> None:
     """One fact in two columns: both once were null without a reason."""
-    group = GroupFacts(
-        group="g",
-        listed=True,
-        type=GroupType.CLASSIC,
-        state=GroupState.EMPTY,
-        commits=1,
-        commit_topics=1,
-        fingerprint="f",
-        last_activity_ms=5,
-        newest_record=Unread("the log has no leader"),
-    )
-    found = row(snapshot(groups=(group,)), tmp_path, "groups")
+    found = row(snapshot(group(newest_record=Unread("the log has no leader"))), tmp_path, "groups")
     assert (found["log_partition"], found["log_offset"]) == (None, None)
     assert found["unread"] == dict.fromkeys(("log_partition", "log_offset"), "the log has no leader")
