@@ -1,7 +1,6 @@
 """The commands put together, and the one place where an exception becomes a line on stderr and an exit code."""
 
 import logging
-import sys
 import traceback
 from collections.abc import Sequence
 from typing import Annotated

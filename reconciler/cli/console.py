@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -55,7 +55,7 @@ def say(message: str) -> None:
 class _UnfailingFile(io.FileIO):
     """A file that drops what it cannot write."""
 
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
+    def write(self, data: Any, /) -> int:
         try:
             written = super().write(data)
         except OSError:  # the reader left, the disk is full
