@@ -66,17 +66,18 @@ soak: setup  ## the property tests with 100,000 examples each, hours: PROFILE=ci
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),soak) $(PYTEST) tests/properties $(if $(ONLY),-k "$(ONLY)")
 
 bench: java setup  ## every bench at full size, into bench/RESULTS.md: about an hour, wants a quiet machine
-	$(BIN)/python bench/manifests.py
+	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file
 	$(BIN)/python -m bench.scan
 	$(BIN)/python -m bench.apply
 	$(BIN)/python -m bench.hundred_scans
 
 bench-quick: java setup  ## the benches at a tenth of their size; ten minutes, prints only
-	$(BIN)/python bench/manifests.py
-	$(BIN)/python -m bench.plan_file 100000
+	$(BIN)/python -m bench.manifests
+	$(BIN)/python -m bench.plan_file --quick
 	$(BIN)/python -m bench.scan --quick --dry
 	$(BIN)/python -m bench.apply --quick --dry
+	$(BIN)/python -m bench.hundred_scans --quick --dry
 
 mutants: setup  ## changes to kinds/ and plan/ that no test notices, hours: ONLY=reconciler.plan.within OUT=mutants-report
 	@test ! -e $(MUTANTS) || { echo "$(MUTANTS) is there already: remove it, or say OUT=…" >&2; exit 1; }

@@ -13,7 +13,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +23,8 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench import apply_command, apply_memory, results
-from bench.apply_world import COMMITS_PER_GROUP, At, World, batches, leaders, log_starts, world
+from bench.apply_world import COMMITS_PER_GROUP, DEAD, STAYS, At, World, batches, leaders, log_starts, world
+from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.applier import apply
 from reconciler.apply.journal import FileJournal
 from reconciler.apply.settings import Settings
@@ -83,22 +85,21 @@ def send(made: World, planned: Sequence[actions.Action], folder: Path) -> None:
     assert ended == [Status.APPLIED] * len(planned), {status: ended.count(status) for status in set(ended)}
 
 
-def rounds(name: str, repetitions: int, turn: Callable[[str], float]) -> Seconds:
-    """Seconds of each contender in `repetitions` turns, another one first each time; at the end the whole command, once."""
+def rounds(name: str, sizes: Apply, turn: Callable[[str], float]) -> Seconds:
+    """Seconds of each contender in its turns, another one first each time; at the end those of the whole command."""
     found: Seconds = {contender: [] for contender in CONTENDERS}
-    for number in range(repetitions):
+    for number in range(sizes.repetitions):
         first = number % len(CONTENDERS)
         for contender in CONTENDERS[first:] + CONTENDERS[:first]:
             seconds = turn(contender)
             found[contender].append(seconds)
-            say(f"{name}, {number + 1} of {repetitions}: {contender} {seconds:.2f} s")
-    found[COMMAND] = [turn(COMMAND)]
-    say(f"{name}: {COMMAND} {found[COMMAND][0]:.2f} s")
+            say(f"{name}, {number + 1} of {sizes.repetitions}: {contender} {seconds:.2f} s")
+    found[COMMAND] = [turn(COMMAND) for _ in range(sizes.commands)]
     say(" | ".join(row(name, found)))
     return found
 
 
-def records(made: World, repetitions: int, folder: Path) -> Seconds:
+def records(made: World, sizes: Apply, folder: Path) -> Seconds:
     """One more record of every partition."""
     led = leaders(made.servers.split(",", maxsplit=1)[0])
     settings = Settings()
@@ -127,7 +128,7 @@ def records(made: World, repetitions: int, folder: Path) -> Seconds:
         assert all(starts[at] == before for at in wanted), contender
         return seconds
 
-    return rounds("records", repetitions, turn)
+    return rounds("records", sizes, turn)
 
 
 def bare_records(made: World, led: dict[At, int], before: int) -> None:
@@ -183,10 +184,11 @@ def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Actio
     return planned
 
 
-def groups(made: World, count: int, repetitions: int, folder: Path) -> Seconds:
+def groups(made: World, sizes: Apply, folder: Path) -> Seconds:
     """Groups of ten commits each, made anew for each contender, beside as many that stay."""
-    made.dead_groups([f"stays-{number:05}" for number in range(count)])
-    known = [f"dead-{number:05}" for number in range(count)]
+    count = sizes.groups
+    made.dead_groups([f"{STAYS}{number:05}" for number in range(count)])
+    known = [f"{DEAD}{number:05}" for number in range(count)]
 
     def turn(contender: str) -> float:
         made.dead_groups(known)
@@ -208,11 +210,11 @@ def groups(made: World, count: int, repetitions: int, folder: Path) -> Seconds:
         assert not listed.errors, listed.errors
         left = {each.group_id for each in listed.valid}
         assert not left & set(known), contender
-        stayed = sum(each.startswith("stays-") for each in left)
+        stayed = sum(each.startswith(STAYS) for each in left)
         assert stayed == count, (contender, stayed)
         return seconds
 
-    return rounds("groups", repetitions, turn)
+    return rounds("groups", sizes, turn)
 
 
 def bare_groups(made: World, known: Sequence[str]) -> None:
@@ -258,9 +260,10 @@ def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
     return planned
 
 
-def elections(made: World, count: int, repetitions: int, folder: Path) -> Seconds:
+def elections(made: World, sizes: Apply, folder: Path) -> Seconds:
     """Partitions whose preferred replica does not lead, turned again for each contender."""
-    wanted = made.all[:count]
+    wanted = made.all[: sizes.elections]
+    count = len(wanted)
     path = folder / "elections.json"
     path.write_text(json.dumps({"partitions": [{"topic": topic, "partition": number} for topic, number in wanted]}))
 
@@ -293,7 +296,7 @@ def elections(made: World, count: int, repetitions: int, folder: Path) -> Second
         assert all(shown[at] == made.preferred[at][0] for at in wanted), contender
         return seconds
 
-    return rounds("elections", repetitions, turn)
+    return rounds("elections", sizes, turn)
 
 
 def bare_elections(made: World, wanted: Sequence[At]) -> None:
@@ -334,7 +337,7 @@ def choices(made: World, wanted: Sequence[At]) -> list[actions.Action]:
 
 
 def row(what: str, seconds: Seconds) -> list[str]:
-    middle = {contender: median(found) for contender, found in seconds.items()}
+    middle = {contender: median(seconds[contender]) for contender in CONTENDERS}
     return [
         what,
         *(results.told(seconds[contender], " s", digits=2) for contender in (APPLIER, TOOL, BARE, RECHECK, COMMAND)),
@@ -345,27 +348,14 @@ def row(what: str, seconds: Seconds) -> list[str]:
 
 def main() -> None:
     given = arguments()
+    sizes = sizes_of(given)
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
         folder = Path(scratch)
         if set(given.only) - {"memory"}:
-            # One for each turn of three contenders, and some that stay.
-            records_each = 3 * given.repetitions + 3
-            with world(given.topics, given.partitions, records_each, heap_mib=given.heap, say=say) as made:
-                # Before there are thousands of partitions: followers that fetch them all answer every commit more slowly, and making the
-                # groups anew for each contender would take most of the time.
-                if "groups" in given.only:
-                    found = groups(made, given.groups, given.repetitions, folder)
-                    rows.append(row(f"{given.groups:,} group removals, {COMMITS_PER_GROUP} commits each", found))
-                if {"elections", "records"} & set(given.only):
-                    made.make()
-                if "elections" in given.only:
-                    found = elections(made, min(given.elections, len(made.all)), given.repetitions, folder)
-                    rows.append(row(f"{min(given.elections, len(made.all)):,} elections", found))
-                if "records" in given.only:
-                    found = records(made, given.repetitions, folder)
-                    rows.append(row(f"{len(made.all):,} record deletions on {given.topics:,} topics", found))
-        memory = apply_memory.rows(given.memory, say) if "memory" in given.only else []
+            with world(sizes.topics, sizes.partitions, records_each(sizes), heap_mib=given.heap, say=say) as made:
+                rows = list(network_rows(made, sizes, folder, given.only))
+        memory = apply_memory.rows(sizes.memory, say) if "memory" in given.only else []
     head = (
         "work",
         "apply",
@@ -393,11 +383,39 @@ def main() -> None:
         results.write("apply", "Apply", lines)
 
 
+def records_each(sizes: Apply) -> int:
+    """Records of a partition: one for each turn of a contender that deletes, and some that stay."""
+    return (len(CONTENDERS) - 1) * sizes.repetitions + sizes.commands + 2
+
+
+def network_rows(made: World, sizes: Apply, folder: Path, only: Collection[str]) -> Iterator[list[str]]:
+    """The rows of all that is done with brokers."""
+    # Groups before there are thousands of partitions: followers that fetch them all answer every commit more slowly, and making the
+    # groups anew for each contender would take most of the time.
+    if "groups" in only:
+        yield row(f"{sizes.groups:,} group removals, {COMMITS_PER_GROUP} commits each", groups(made, sizes, folder))
+    if {"elections", "records"} & set(only):
+        made.make()
+    if "elections" in only:
+        count = min(sizes.elections, len(made.all))
+        yield row(f"{count:,} elections", elections(made, sizes, folder))
+    if "records" in only:
+        work = f"{len(made.all):,} record deletions on {sizes.topics:,} topics"
+        yield row(work, records(made, sizes, folder))
+
+
+def sizes_of(given: argparse.Namespace) -> Apply:
+    """Those of a preset, and what the command line says instead."""
+    sizes = (QUICK if given.quick else FULL).apply
+    said = {field.name: getattr(given, field.name, None) for field in fields(Apply)}
+    return replace(sizes, **{name: size for name, size in said.items() if size is not None})
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--topics", type=int)
-    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--partitions", type=int)
     parser.add_argument("--groups", type=int)
     parser.add_argument("--elections", type=int)
     parser.add_argument("--repetitions", type=int)
@@ -406,11 +424,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=["elections", "groups", "records", "memory"])
     parser.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
     given = parser.parse_args()
-    full = {"topics": 1_000, "groups": 5_000, "elections": 5_000, "repetitions": 3, "memory": [10_000, 100_000]}
-    quick = {"topics": 60, "groups": 300, "elections": 300, "repetitions": 1, "memory": [1_000, 10_000]}
-    for name, size in (quick if given.quick else full).items():
-        if getattr(given, name) is None:
-            setattr(given, name, size)
     # Sizes of a tenth are for seeing that it works: they are never the results.
     given.dry = given.dry or given.quick
     return given

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.apply_world import At, World
+from bench.apply_world import DEAD, At, World
 
 
 def records(made: World, before: int) -> str:
@@ -29,7 +29,7 @@ def groups(count: int) -> str:
     return f"""\
 kind: GroupRemoval
 metadata: {{name: bench}}
-spec: {{groups: ["dead-*"], idleFor: 1s, expectAtMost: {count}}}
+spec: {{groups: ["{DEAD}*"], idleFor: 1s, expectAtMost: {count}}}
 """
 
 
@@ -42,12 +42,9 @@ spec: {{topics: {topics}}}
 """
 
 
-def timed(made: World, policy: str, actions: int) -> float:
-    """Seconds of the apply; every one of `actions` is in the plan and is applied."""
-    with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
-        folder = Path(scratch)
-        (folder / "manifests").mkdir()
-        cluster = f"""\
+def manifests(made: World, policy: str) -> str:
+    """The cluster's manifest and one policy."""
+    return f"""\
 apiVersion: reconciler/v1
 kind: Cluster
 metadata: {{name: bench}}
@@ -55,8 +52,17 @@ spec:
   clusterId: {made.cluster.cluster_id}
   bootstrapServers: {json.dumps(made.servers.split(","))}
   limits: {{topics: {len(made.topics)}, groups: 1000000, elections: 1000000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
-"""
-        (folder / "manifests" / "all.yaml").write_text(f"{cluster}---\napiVersion: reconciler/v1\n{policy}")
+---
+apiVersion: reconciler/v1
+{policy}"""
+
+
+def timed(made: World, policy: str, actions: int) -> float:
+    """Seconds of the apply; every one of `actions` is in the plan and is applied."""
+    with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
+        folder = Path(scratch)
+        (folder / "manifests").mkdir()
+        (folder / "manifests" / "all.yaml").write_text(manifests(made, policy))
         time.sleep(1.5)  # idleFor: 1s
         _run(folder, "plan", "--out", "plan.json")
         began = time.perf_counter()

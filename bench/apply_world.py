@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from reconciler.sandbox.tools import run_tool
 Say = Callable[[str], None]
 At = tuple[str, int]
 
+TOPIC, DEAD, STAYS = "bench-apply-", "bench-dead-", "bench-stays-"
+"""How names of topics begin, of groups that are removed, and of groups that stay."""
 COMMITTED = "bench-committed"
 COMMITS_PER_GROUP = 10
 REPLICAS = 2
@@ -72,16 +75,16 @@ class World:
                 future.result()
             self.say(f"made {begin + len(new):,} of {len(names):,} topics")
         for server in self.servers.split(","):
-            workload.wait_until(lambda server=server: set(self.preferred) <= set(leaders(server)), _LIMIT_S, "leaders")
+            workload.wait_until(partial(self.led, server), _LIMIT_S, "leaders")
         _produce(self.servers, self.all, self.records)
         for server in self.servers.split(","):
-            workload.wait_until(lambda server=server: self.in_sync(server), _LIMIT_S, "all in sync", every_s=1.0)
+            workload.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync", every_s=1.0)
         self.say(f"{self.records} records in each of {len(self.all):,} partitions")
 
     def make_commit_log(self) -> None:
         """It comes to be with the first commit."""
         workload.create_topics(self.servers, [workload.Topic(COMMITTED, COMMITS_PER_GROUP, REPLICAS)])
-        workload.commit(self.servers, "first", {(COMMITTED, 0): 0}, deadline_s=60)
+        workload.commit(self.servers, COMMITTED, {(COMMITTED, 0): 0}, deadline_s=60)
 
     def dead_groups(self, names: Sequence[str]) -> None:
         """Groups that are EMPTY, with ten commits each."""
@@ -125,7 +128,10 @@ class World:
         assert answer.returncode == 0, answer.stderr[-800:]
         workload.wait_until(lambda: self.misled(partitions) == len(partitions), _LIMIT_S, "another preference")
         for server in self.servers.split(","):
-            workload.wait_until(lambda server=server: self.in_sync(server), _LIMIT_S, "all in sync")
+            workload.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync")
+
+    def led(self, server: str) -> bool:
+        return set(self.preferred) <= set(leaders(server))
 
     def in_sync(self, server: str) -> bool:
         shown = states(server)
@@ -155,11 +161,15 @@ def world(topics: int, partitions: int, records: int, *, heap_mib: int, say: Say
     }
     cluster = start(3, name="bench-apply", heap_mib=heap_mib, properties=properties, progress=say)
     try:
-        made = World(cluster, say, [f"bench-{number:04}" for number in range(topics)], partitions, records)
+        made = World(cluster, say, topic_names(topics), partitions, records)
         made.make_commit_log()
         yield made
     finally:
         stop(cluster, timeout_s=90)
+
+
+def topic_names(topics: int) -> list[str]:
+    return [f"{TOPIC}{number:04}" for number in range(topics)]
 
 
 def states(server: str) -> dict[At, tuple[int, tuple[int, ...], int]]:
@@ -178,7 +188,7 @@ def leaders(server: str) -> dict[At, int]:
 
 def log_starts(cluster: Cluster, folder: Path) -> dict[At, int]:
     """By Kafka's own kafka-get-offsets."""
-    answer = run_tool(cluster, "kafka-get-offsets", "--topic", "bench-.*", "--time", "earliest", timeout_s=_LIMIT_S)
+    answer = run_tool(cluster, "kafka-get-offsets", "--topic", f"{TOPIC}.*", "--time", "earliest", timeout_s=_LIMIT_S)
     assert answer.returncode == 0, answer.stderr[-800:]
     (folder / "offsets.txt").write_text(answer.stdout)
     rows = (line.rsplit(":", 2) for line in answer.stdout.split())
@@ -193,9 +203,9 @@ def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
 
 def _commit(admin: AdminClient, group: str) -> "Future[Any]":
     commits = [TopicPartition(COMMITTED, number, 0) for number in range(COMMITS_PER_GROUP)]
-    (future,) = admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, commits)], request_timeout=60
-    ).values()
+    request = [ConsumerGroupTopicPartitions(group, commits)]
+    future: Future[Any]
+    (future,) = admin.alter_consumer_group_offsets(request, request_timeout=60).values()
     return future
 
 

@@ -1,6 +1,6 @@
 """One hundred scans in a row of a cluster at work, in one process with a warm session: does any hang, and does anything grow?
 
-    python -m bench.hundred_scans [--scans 100] [--dry]
+    python -m bench.hundred_scans [--quick] [--scans 100] [--dry]
 
 Producers, members of both protocols, a standalone committer and groups that come and go run in a process of their own. Told at scans
 1, 10, 50 and 100: processes below this one, threads, open files and resident memory of the driver and of Spark's JVM.
@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 from confluent_kafka import Consumer
 
 from bench import results
 from bench.processes import command_of, descendants, mebibytes
+from bench.sizes import FULL, QUICK, HundredScans
 from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.workload import Record, Topic
@@ -32,7 +33,6 @@ from reconciler.sandbox.cluster import start, stop
 from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.scan.scan import Engine, close, scan
 
-TOPICS, PARTITIONS = 10, 20
 LIMIT_S = 60.0
 TOLD_AT = (1, 10, 50, 100)
 DAY_MS = 86_400_000
@@ -56,7 +56,8 @@ class Held:
 def held(number: int, seconds: float) -> Held:
     me = os.getpid()
     below = descendants(me)
-    (jvm,) = [pid for pid in below if "org.apache.spark" in command_of(pid)]
+    # The session's JVM, and no Connect server.
+    (jvm,) = [pid for pid in below if "pyspark-shell" in command_of(pid)]
     return Held(
         number,
         round(seconds, 2),
@@ -75,7 +76,7 @@ def _count(pid: int, what: str) -> int:
 
 
 def needs(now_ms: int) -> Needs:
-    topics = (Selector("live-*"),)
+    topics = (Selector("bench-live-*"),)
     return Needs(
         topics=(
             TopicNeed(
@@ -83,7 +84,7 @@ def needs(now_ms: int) -> Needs:
                 offsets=True,
                 instants_ms=(now_ms - 60_000,),
                 readers=True,
-                named_groups=frozenset({"members", "alone"}),
+                named_groups=frozenset({"bench-members", "bench-alone"}),
             ),
         ),
         groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
@@ -109,10 +110,14 @@ def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapsho
         yield number, time.perf_counter() - began, snapshot
 
 
-def traffic(servers: str) -> None:
+def topic_names(topics: int) -> list[str]:
+    return [f"bench-live-{number}" for number in range(topics)]
+
+
+def traffic(servers: str, topics: int, partitions: int) -> None:
     """Until standard input ends."""
-    names = [f"live-{number}" for number in range(TOPICS)]
-    workload.create_topics(servers, [Topic(name, PARTITIONS) for name in names])
+    names = topic_names(topics)
+    workload.create_topics(servers, [Topic(name, partitions) for name in names])
     leave = threading.Event()
 
     def produce() -> None:
@@ -120,16 +125,16 @@ def traffic(servers: str) -> None:
         while not leave.wait(0.2):
             turn += 1
             for name in names:
-                workload.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(PARTITIONS)})
+                workload.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
             # Groups that come, each with a commit of its own, for the listing to grow by.
-            workload.commit(servers, f"passing-{turn % 200}", {(names[0], 0): turn})
+            workload.commit(servers, f"bench-passing-{turn % 200}", {(names[0], 0): turn})
 
     with ExitStack() as running:
         for member in range(2):
-            running.enter_context(workload.member(servers, "members", names[: member + 5]))
+            running.enter_context(workload.member(servers, "bench-members", names[: member + 5]))
         modern = threading.Thread(target=modern_member, args=(servers, names, leave), daemon=True)
         modern.start()
-        running.enter_context(workload.standalone_committer(servers, "alone", {(names[1], 0): 1}, every_s=0.5))
+        running.enter_context(workload.standalone_committer(servers, "bench-alone", {(names[1], 0): 1}, every_s=0.5))
         producing = threading.Thread(target=produce, daemon=True)
         producing.start()
         print("running", flush=True)
@@ -144,7 +149,7 @@ def modern_member(servers: str, names: list[str], leave: threading.Event) -> Non
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": "modern",
+            "group.id": "bench-modern",
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,
@@ -157,8 +162,8 @@ def modern_member(servers: str, names: list[str], leave: threading.Event) -> Non
 
 
 @contextmanager
-def busy(servers: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "bench.hundred_scans", "--traffic", servers]
+def busy(servers: str, topics: int, partitions: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "bench.hundred_scans", "--traffic", servers, str(topics), str(partitions)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -170,52 +175,57 @@ def busy(servers: str) -> Iterator[None]:
             raise RuntimeError("the traffic ended before the scans did")
     finally:
         process.stdin.close()
+        process.stdout.close()
         process.wait(LIMIT_S)
 
 
-def measure(count: int, *, dry: bool) -> None:
+def measured(servers: str, sizes: HundredScans) -> list[str]:
+    """The scans beside the traffic, as lines of Markdown. The session is left open."""
     rows: list[Held] = []
     times: list[float] = []
     records: list[int] = []
     unread = 0
-    cluster = start(3, name="hundred", heap_mib=384, properties={"offsets.topic.num.partitions": "50"})
-    try:
-        with busy(cluster.bootstrap_servers):
-            for number, seconds, snapshot in scans(cluster.bootstrap_servers, count):
-                times.append(seconds)
-                listings = (snapshot.readers_incomplete, snapshot.groups_incomplete, snapshot.topics_incomplete)
-                incomplete = [reason for reason in listings if reason is not None]
-                unread += bool(incomplete)
-                records.append(snapshot.cluster_records if isinstance(snapshot.cluster_records, int) else -1)
-                if number in (*TOLD_AT, count):
-                    rows.append(held(number, seconds))
-                    print(rows[-1], incomplete, file=sys.stderr, flush=True)
-    finally:
-        close()
-        stop(cluster)
+    with busy(servers, sizes.topics, sizes.partitions):
+        for number, seconds, snapshot in scans(servers, sizes.scans):
+            times.append(seconds)
+            listings = (snapshot.readers_incomplete, snapshot.groups_incomplete, snapshot.topics_incomplete)
+            incomplete = [reason for reason in listings if reason is not None]
+            unread += bool(incomplete)
+            records.append(snapshot.cluster_records if isinstance(snapshot.cluster_records, int) else -1)
+            if number in (*TOLD_AT, sizes.scans):
+                rows.append(held(number, seconds))
+                print(rows[-1], incomplete, file=sys.stderr, flush=True)
     head = [field.name.replace("_", " ") for field in fields(Held)]
     what = (
-        f"{count} scans of {TOPICS * PARTITIONS} partitions, with producers, members of both protocols, a standalone committer and new groups "
-        f"at work: {statistics.median(times):.1f} s each ({min(times):.1f}–{max(times):.1f}), from {records[0]:,} to {records[-1]:,} records in "
-        f"the cluster; {unread} of the snapshots incomplete. `processes`: all below the driver."
+        f"{sizes.scans} scans of {sizes.topics * sizes.partitions} partitions, with producers, members of both protocols, a standalone committer "
+        f"and new groups at work: {statistics.median(times):.1f} s each ({min(times):.1f}–{max(times):.1f}), from {records[0]:,} to "
+        f"{records[-1]:,} records in the cluster; {unread} of the snapshots incomplete. `processes`: all below the driver."
     )
-    told = results.table(head, [astuple(row) for row in dict.fromkeys(rows)])
-    lines = [results.machine(DEFAULT_VERSION), "", what, "", *told]
-    print("\n".join(lines))
-    if not dry:
-        results.write("hundred", "One hundred scans in a row", lines)
+    return [what, "", *results.table(head, [astuple(row) for row in rows])]
 
 
 def main() -> None:
     given = argparse.ArgumentParser(description="One hundred scans in a row.")
-    given.add_argument("--scans", type=int, default=100)
+    given.add_argument("--quick", action="store_true", help="ten scans, printed only")
+    given.add_argument("--scans", type=int)
     given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
-    given.add_argument("--traffic", metavar="SERVERS", help=argparse.SUPPRESS)
+    given.add_argument("--traffic", nargs=3, metavar=("SERVERS", "TOPICS", "PARTITIONS"), help=argparse.SUPPRESS)
     chosen = given.parse_args()
     if chosen.traffic:
-        traffic(chosen.traffic)
+        servers, topics, partitions = chosen.traffic
+        traffic(servers, int(topics), int(partitions))
         return
-    measure(chosen.scans, dry=chosen.dry)
+    sizes = (QUICK if chosen.quick else FULL).hundred_scans
+    sizes = replace(sizes, scans=chosen.scans or sizes.scans)
+    cluster = start(3, name="hundred", heap_mib=384, properties={"offsets.topic.num.partitions": "50"})
+    try:
+        lines = [results.machine(DEFAULT_VERSION), "", *measured(cluster.bootstrap_servers, sizes)]
+    finally:
+        close()
+        stop(cluster)
+    print("\n".join(lines))
+    if not (chosen.dry or chosen.quick):
+        results.write("hundred", "One hundred scans in a row", lines)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """How long `load` takes for 1,000 files with 10,000 manifests, against the YAML reader alone. Prints one line; target: 30 s.
 
-One process on one core: CPU seconds are what to compare on a machine that is busy with other things.
+    python -m bench.manifests
 
-python bench/manifests.py [FILES [MANIFESTS_PER_FILE]]
+One process on one core: CPU seconds are what to compare on a machine that is busy with other things.
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from bench.sizes import FULL, Manifests
 from reconciler.load.files import load
 
 NOW_MS = 1_800_000_000_000
@@ -40,7 +40,9 @@ spec:
 """
 
 
-def main(files: int, per_file: int) -> None:
+def measured(sizes: Manifests) -> dict[str, float]:
+    """Counts and seconds, by name."""
+    files, per_file = sizes.files, sizes.per_file
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "cluster.yaml").write_text(CLUSTER)
@@ -56,12 +58,18 @@ def main(files: int, per_file: int) -> None:
             for _ in YAML(typ="safe", pure=True).parse(path.read_text()):
                 pass
         reader = time.process_time() - started
-    print(
-        f"files={files + 1} manifests={files * per_file + 1} validate_s={took:.1f} validate_cpu_s={cpu:.1f} "
-        f"yaml_reader_alone_cpu_s={reader:.1f}"
-    )
+    return {
+        "files": files + 1,
+        "manifests": files * per_file + 1,
+        "validate_s": round(took, 1),
+        "validate_cpu_s": round(cpu, 1),
+        "yaml_reader_alone_cpu_s": round(reader, 1),
+    }
+
+
+def main() -> None:
+    print(" ".join(f"{name}={figure}" for name, figure in measured(FULL.manifests).items()))
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    main(*(given + [1000, 10][len(given) :]))
+    main()

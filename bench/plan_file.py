@@ -1,6 +1,6 @@
 """What a plan of a million actions costs: written, streamed, compared, intersected, read whole and rendered. Seconds and peak memory.
 
-    python -m bench.plan_file [ACTIONS]        # 1,000,000; writes the section of bench/RESULTS.md only at that size
+    python -m bench.plan_file [--quick]        # writes the section of bench/RESULTS.md only at full size
 
 Each step runs in a process of its own, so that its peak resident memory is its own; `empty` is the interpreter with the imports.
 The plan that is written is generated as it is asked for: what shows is the writer's memory and not the plan's.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench import results
+from bench.sizes import FULL, QUICK
 from reconciler.model.action import AcceptedReader, Consumers, DeleteRecords, Guard, Mode, SeenPartition
 from reconciler.model.names import Address, Place, TopicPartition
 from reconciler.model.plan import Decision, Plan
@@ -24,7 +25,6 @@ from reconciler.plan import document
 from reconciler.plan.render import markdown, text
 from reconciler.plan.within import intersected, within
 
-FULL = 1_000_000
 PARTITIONS = 50
 PLACE = Place("manifests/prod-eu/clicks.yaml", 9, 3)
 GUARD = Guard(consumers=Consumers.IGNORE, accepted=(AcceptedReader("billing", 52_000),))
@@ -153,7 +153,7 @@ def main() -> None:
     if len(sys.argv) == 4:
         print(json.dumps(step(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
         return
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else FULL
+    size = QUICK.plan_file if sys.argv[1:] == ["--quick"] else FULL.plan_file
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in STEPS:
@@ -168,7 +168,7 @@ def main() -> None:
             print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
     lines = list(told(size, found))
     print("\n".join(lines))
-    if size == FULL:
+    if size == FULL.plan_file:
         results.write("plan_file", "A plan of a million actions", lines)
 
 

@@ -119,7 +119,7 @@ def row_bytes() -> int:
         * 1_000,
         schema=FACTS,
     )
-    return round((rows.nbytes + pa.array([[reader, reader]] * 1_000).nbytes) / 1_000)
+    return round(int(rows.nbytes + pa.array([[reader, reader]] * 1_000).nbytes) / 1_000)
 
 
 def _column(unit: Units, target: Cluster, cores: Sequence[int]) -> dict[str, str]:

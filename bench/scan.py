@@ -20,9 +20,7 @@ from pathlib import Path
 from bench import results
 from bench.scan_rows import (
     ARCHIVES,
-    QUICK,
     Bench,
-    Sizes,
     commit_log,
     growth,
     memory,
@@ -34,6 +32,7 @@ from bench.scan_rows import (
     warm_scan,
     whole_plan,
 )
+from bench.sizes import FULL, QUICK, Scan
 from bench.world import PARTITIONS_PER_TOPIC, world
 from reconciler.sandbox.jars import DEFAULT_VERSION
 
@@ -49,7 +48,7 @@ def speaking() -> Iterator[Callable[[str], None]]:
     yield lambda text: print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-def measure(sizes: Sizes, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:
+def measure(sizes: Scan, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:
     kept = json.loads(FIGURES.read_text(encoding="utf-8")) if len(only) < len(PHASES) and FIGURES.is_file() else {}
     with (
         speaking() as say,
@@ -57,42 +56,53 @@ def measure(sizes: Sizes, *, heap_mib: int, dry: bool, only: Collection[str] = P
         world(heap_mib=heap_mib, say=say) as made,
     ):
         bench = Bench(made, Path(folder), sizes, say, kept.get("rows", {}), kept.get("figures", {}))
-        bench.write_manifests()
-
-        def phase(name: str, work: Callable[[], object]) -> None:
-            if name not in only:
-                return
-            bench.phase, bench.rows[name] = name, []
-            work()
+        begin(bench)
+        _warm_up(bench)
+        for _phase in phases(bench, only):
             if not dry:
                 results.write("scan", "Scan", section(bench))
                 FIGURES.write_text(
                     json.dumps({"rows": bench.rows, "figures": bench.figures}, indent=1, ensure_ascii=False) + "\n",
                     encoding="utf-8",
                 )
-
-        def after(name: str) -> bool:
-            return any(each in only for each in PHASES[PHASES.index(name) :])
-
-        made.grow_topics(sizes.partitions)
-        made.grow_groups(sizes.groups)
-        _warm_up(bench)
-        phase("plan", lambda: whole_plan(bench, "≤ 0.40 ×"))
-        phase("plan-connect", lambda: plan_over_connect(bench))
-        phase("scan", lambda: warm_scan(bench))
-        phase("session", lambda: session_start(bench))
-        small = partitions_alone(bench) if "growth" in only else ([], [])
-        if after("plan-more"):
-            made.grow_groups(sizes.more_groups)
-        phase("plan-more", lambda: whole_plan(bench, "≤ 0.10 ×"))
-        phase("scan-more", lambda: warm_scan(bench))
-        phase("units", lambda: units(bench))
-        if "growth" in only or "memory" in only:
-            made.grow_topics(sizes.more_partitions)
-        phase("growth", lambda: growth(bench, small, sizes.partitions))
-        phase("memory", lambda: memory(bench))
-        phase("log", lambda: commit_log(bench))
         print("\n".join(section(bench)))
+
+
+def begin(bench: Bench) -> None:
+    """The manifests, and the cluster as small as it is at first."""
+    bench.write_manifests()
+    bench.world.grow_topics(bench.sizes.partitions)
+    bench.world.grow_groups(bench.sizes.groups)
+
+
+def phases(bench: Bench, only: Collection[str]) -> Iterator[str]:
+    """Measure these phases while the cluster grows; the name of each once its rows are there."""
+    made, sizes = bench.world, bench.sizes
+
+    def phase(name: str, work: Callable[[], object]) -> Iterator[str]:
+        if name in only:
+            bench.phase, bench.rows[name] = name, []
+            work()
+            yield name
+
+    def after(name: str) -> bool:
+        return any(each in only for each in PHASES[PHASES.index(name) :])
+
+    yield from phase("plan", lambda: whole_plan(bench, "≤ 0.40 ×"))
+    yield from phase("plan-connect", lambda: plan_over_connect(bench))
+    yield from phase("scan", lambda: warm_scan(bench))
+    yield from phase("session", lambda: session_start(bench))
+    small = partitions_alone(bench) if "growth" in only else ([], [])
+    if after("plan-more"):
+        made.grow_groups(sizes.more_groups)
+    yield from phase("plan-more", lambda: whole_plan(bench, "≤ 0.10 ×"))
+    yield from phase("scan-more", lambda: warm_scan(bench))
+    yield from phase("units", lambda: units(bench))
+    if "growth" in only or "memory" in only:
+        made.grow_topics(sizes.more_partitions)
+    yield from phase("growth", lambda: growth(bench, small, sizes.partitions))
+    yield from phase("memory", lambda: memory(bench))
+    yield from phase("log", lambda: commit_log(bench))
 
 
 def _warm_up(bench: Bench) -> None:
@@ -125,7 +135,7 @@ def main() -> None:
     given.add_argument("--tools", type=int, help="runs of Kafka's tools")
     given.add_argument("--heap-mib", type=int, default=1_024, help="of each broker")
     chosen = given.parse_args()
-    sizes = QUICK if chosen.quick else Sizes()
+    sizes = (QUICK if chosen.quick else FULL).scan
     sizes = replace(sizes, repeat=chosen.repeat or sizes.repeat, tools=chosen.tools or sizes.tools)
     measure(sizes, heap_mib=chosen.heap_mib, dry=chosen.dry, only=chosen.only)
 

@@ -2,14 +2,16 @@
 
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
 from bench import results
 from bench.processes import Ran, ours, run
+from bench.sizes import Scan
 from bench.world import COMMITS_PER_GROUP, LOG, World, log_records
 from reconciler.sandbox.tools import tool_command
 from tests.spark.servers import connect_server
@@ -36,7 +38,7 @@ apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {name: idle}
 spec:
-  groups: ["group-*"]
+  groups: ["bench-group-*"]
   expectAtMost: 1_000_000
   idleFor: 7d
 ---
@@ -48,33 +50,27 @@ spec:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How large the cluster gets, step by step, and how often everything is run."""
-
-    partitions: int = 5_000
-    groups: int = 1_000
-    more_groups: int = 5_000
-    more_partitions: int = 30_000
-    records: int = 5_000_000
-    repeat: int = 5
-    tools: int = 3
-
-
-QUICK = Sizes(partitions=500, groups=100, more_groups=500, more_partitions=3_000, records=250_000, repeat=3, tools=2)
+def measured_apart(*words: str) -> Any:
+    """A measurement of bench.scanning in a process of its own."""
+    return ours("bench.scanning", *words)
 
 
 @dataclass(slots=True)
 class Bench:
-    """One run: the cluster, a folder with manifests; rows by phase and every run's figure, those of earlier runs included."""
+    """One run: the cluster, a folder with manifests; rows by phase and every run's figure, those of earlier runs included.
+
+    `measured`: how a measurement of bench.scanning is run where its session is warm; `spark`: what each `plan` is told of Spark.
+    """
 
     world: World
     folder: Path
-    sizes: Sizes
+    sizes: Scan
     say: Callable[[str], None]
     rows: dict[str, list[list[str]]] = field(default_factory=dict)
     figures: dict[str, list[float]] = field(default_factory=dict)
     phase: str = ""
+    measured: Callable[..., Any] = measured_apart
+    spark: Sequence[str] = ("--spark-master", ENGINE)
 
     def row(self, work: str, measured: str, opponent: str = "", ratio: str = "", goal: str = "") -> None:
         self.rows[self.phase].append([work, measured, opponent, ratio, goal])
@@ -130,7 +126,7 @@ def plan(bench: Bench, *words: str, memory: bool = False) -> Ran:
     """Watching its memory slows it, so that either the one or the other is measured."""
     saved = bench.folder / "plan.json"
     command = [sys.executable, "-m", "reconciler", "plan", str(bench.manifests), "--out", str(saved)]
-    ran = run([*command, *(words or ("--spark-master", ENGINE))], memory=memory, cwd=bench.folder)
+    ran = run([*command, *(words or bench.spark)], memory=memory, cwd=bench.folder)
     check(ran, "plan")
     return ran
 
@@ -143,8 +139,8 @@ def check(ran: Ran, what: str) -> None:
 def warm_scan(bench: Bench) -> None:
     """The same needs in a session that is warm, against the same calls in plain Python."""
     words = (bench.world.servers, str(bench.sizes.repeat))
-    found = ours("bench.scanning", "scans", ENGINE, *words, str(bench.manifests))[str(bench.manifests)]
-    other = ours("bench.scanning", "plain", *words)
+    found = bench.measured("scans", ENGINE, *words, str(bench.manifests))[str(bench.manifests)]
+    other = bench.measured("plain", *words)
     parts = ", ".join(f"{name} {statistics.median(other[f'{name}_s']):.2f}" for name in ("offsets", "commits", "log"))
     bench.row(
         f"scan alone, warm session, {bench.world.partitions:,} partitions, {bench.world.groups:,} groups",
@@ -170,8 +166,8 @@ def plan_over_connect(bench: Bench) -> None:
 
 def session_start(bench: Bench) -> None:
     """Each start in a process of its own; the server of the second row has served one session before."""
-    cold = [ours("bench.scanning", "session", ENGINE) for _ in range(bench.sizes.repeat)]
-    bare = [ours("bench.scanning", "session", ENGINE, "bare") for _ in range(bench.sizes.repeat)]
+    cold = [measured_apart("session", ENGINE) for _ in range(bench.sizes.repeat)]
+    bare = [measured_apart("session", ENGINE, "bare") for _ in range(bench.sizes.repeat)]
     first = statistics.median(each["first_row_s"] for each in cold)
     bench.figures["session_s cold"] = [each["session_s"] for each in cold]
     bench.row(
@@ -190,7 +186,7 @@ def session_start(bench: Bench) -> None:
     log = bench.folder / "connect"
     log.mkdir(exist_ok=True)
     with connect_server(log) as remote:
-        _first, *warm = (ours("bench.scanning", "session", remote) for _ in range(bench.sizes.repeat + 1))
+        _first, *warm = (measured_apart("session", remote) for _ in range(bench.sizes.repeat + 1))
     first = statistics.median(each["first_row_s"] for each in warm)
     bench.row(
         "start of a session, warm Connect server",
@@ -203,7 +199,7 @@ def session_start(bench: Bench) -> None:
 def partitions_alone(bench: Bench) -> tuple[list[float], list[float]]:
     """Warm scans of an empty need and of all partitions' offsets."""
     words = (ENGINE, bench.world.servers, str(bench.sizes.repeat), "empty", "partitions")
-    found = ours("bench.scanning", "scans", *words)
+    found = bench.measured("scans", *words)
     bench.say(f"{bench.world.partitions:,} partitions {results.told(found['partitions'], ' s', digits=2)}")
     bench.figures |= {f"{name}_s {bench.world.partitions} partitions": each for name, each in found.items()}
     return found["empty"], found["partitions"]
@@ -241,7 +237,7 @@ def memory(bench: Bench) -> None:
 
 def units(bench: Bench) -> None:
     """What the tasks themselves cost: one chunk of each source in one process without Spark, CPU seconds of that process."""
-    found = ours("bench.scanning", "chunks", bench.world.servers, str(bench.sizes.repeat), str(bench.manifests))
+    found = bench.measured("chunks", bench.world.servers, str(bench.sizes.repeat), str(bench.manifests))
     bench.figures |= {f"{name}_us": each for name, each in found.items()}
     names = {
         "partition": "of a partition",
@@ -257,8 +253,8 @@ def commit_log(bench: Bench) -> None:
     bench.world.grow_log(bench.sizes.records)
     records = log_records(bench.world.servers)
     repeat = str(bench.sizes.repeat)
-    found = ours("bench.scanning", "scans", ENGINE, bench.world.servers, repeat, "log")["log"]
-    alone = ours("bench.scanning", "log", bench.world.servers, repeat)
+    found = bench.measured("scans", ENGINE, bench.world.servers, repeat, "log")["log"]
+    alone = bench.measured("log", bench.world.servers, repeat)
     bench.figures["record_us"] = [
         seconds * 1e6 / count for count, seconds in zip(alone["records"], alone["cpu_s"], strict=True)
     ]
@@ -269,7 +265,7 @@ def commit_log(bench: Bench) -> None:
     ]
     single = [count / seconds / 1_000 for count, seconds in zip(alone["records"], alone["log_s"], strict=True)]
     words = (
-        *("--topic", LOG, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "20000"),
+        *("--topic", LOG, "--from-beginning", "--max-messages", str(alone["records"][-1]), "--timeout-ms", "20000"),
         *("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
     )
     console = [records / tool(bench, "kafka-console-consumer", *words) / 1_000 for _ in range(bench.sizes.tools)]

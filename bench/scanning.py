@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from bench import plain
-from bench.world import DAY_MS, LOG, log_sizes
+from bench.world import DAY_MS, FIRST, LOG, log_sizes
 from reconciler.kafka import group_listing, listing, workload
 from reconciler.kafka.commit_log import read_commit_log
 from reconciler.kafka.connect import Connection
@@ -49,7 +49,7 @@ def needs(name: str) -> Needs:
     week_ago = now_ms() - 7 * DAY_MS
     match name:
         case "empty":
-            return Needs(topics=(TopicNeed(topics=(Selector("first"),), offsets=True),))
+            return Needs(topics=(TopicNeed(topics=(Selector(FIRST),), offsets=True),))
         case "partitions":
             return Needs(topics=(TopicNeed(topics=(Selector("bench-*"),), offsets=True, instants_ms=(week_ago,)),))
         case "log":

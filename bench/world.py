@@ -24,7 +24,7 @@ COMMITS_PER_GROUP = 50
 RECORDS_PER_PARTITION = 2
 DAY_MS = 86_400_000
 LOG = "__consumer_offsets"
-FIRST = "first"
+FIRST = "first-commit"
 """The topic and the group of the first commit."""
 Say = Callable[[str], None]
 
@@ -135,7 +135,7 @@ def topic(number: int) -> str:
 
 
 def group(number: int) -> str:
-    return f"group-{number:05}"
+    return f"bench-group-{number:05}"
 
 
 @contextmanager
