@@ -12,6 +12,7 @@ from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.plan import document, render
 from reconciler.plan.render import safe
+from tests.golden.wording import mentions
 
 FOLD_ABOVE = 20
 ANNOTATIONS_MAX = 10
@@ -84,7 +85,7 @@ def assert_annotations(plan: Plan) -> None:
         assert warning.startswith(f"::warning file={path},line={place.line},col={place.column},title=")
         assert f"({first.code})::" in warning
         message = warning.rpartition("::")[2]
-        assert shows(message, *subject_facts(first.address, count, str))
+        assert mentions(message, *subject_facts(first.address, count, str))
         assert safe.command_data(safe.prose(first.next_step)) in message
     assert lines[-1].startswith("::notice ")
     notice = lines[-1].rpartition("::")[2].partition(document.digest(plan))
@@ -116,12 +117,7 @@ def without_reasons(shown: Iterable[str], plan: Plan, prose: Spelling) -> list[s
 
 def assert_items(shown: Sequence[str], expected: Iterable[Facts]) -> None:
     for facts in expected:
-        assert any(shows(item, *facts) for item in shown), f"no item shows {facts} in:\n" + "\n".join(shown)
-
-
-def shows(text: str, *facts: str) -> bool:
-    """Whether each fact stands in the text as a whole word or number."""
-    return all(re.search(rf"(?<![\w.,-]){re.escape(fact)}(?![\w[]|[.,]\d)", text) for fact in facts)
+        assert any(mentions(item, *facts) for item in shown), f"no item shows {facts} in:\n" + "\n".join(shown)
 
 
 def numbers(text: str) -> list[str]:

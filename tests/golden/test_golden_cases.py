@@ -8,7 +8,6 @@ an intended change: `RECONCILER_GOLDEN=write make test-unit`, then read the diff
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from reconciler.load import files
 from reconciler.model.plan import Plan, Source
 from reconciler.plan import document, planner, render
 from tests.golden import codec, report_facts
+from tests.golden.wording import names_and_numbers
 
 HERE = Path(__file__).parent
 CASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "snapshot.json").is_file())
@@ -62,11 +62,6 @@ def without_wording(text: str) -> dict[str, Any]:
                 row[field] = names_and_numbers(row[field])
     content["scope"]["incomplete"] = [names_and_numbers(sentence) for sentence in content["scope"]["incomplete"]]
     return content
-
-
-def names_and_numbers(sentence: str) -> list[str]:
-    assert sentence.strip(), "an empty sentence"
-    return re.findall(r'"(?:[^"\\]|\\.)*"|\d+', sentence)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -41,7 +41,7 @@ def test_a_repository_and_a_whole_commit_are_taken_and_nothing_that_can_be_moved
         "acme/reconciler@v1.0.0",
         f"acme/reconciler@{COMMIT[:12]}",
     ):
-        with pytest.raises(UsageError, match="40 hex digits"):
+        with pytest.raises(UsageError, match=r"\b40\b"):
             home.named(moved)
     with pytest.raises(UsageError):
         home.named(f"acme/reconciler@{COMMIT}\n      - run: evil")

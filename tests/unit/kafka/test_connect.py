@@ -29,7 +29,5 @@ def test_ctrl_c_while_a_client_is_made_is_no_wrong_property(make: Callable[[Conn
 
 def test_a_wrong_property_is_still_told() -> None:
     """From the thread that made the client to whoever asked for it."""
-    with pytest.raises(
-        ClusterUnreachable, match=r"no client for .*no\.such\.property.*correct the Cluster's spec\.client"
-    ):
+    with pytest.raises(ClusterUnreachable, match=r"no\.such\.property.*\bspec\.client\b"):
         admin(Connection(("127.0.0.1:1",), {"no.such.property": "1"}))

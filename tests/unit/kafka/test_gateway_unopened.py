@@ -24,9 +24,11 @@ from reconciler.model.ports import Answer
 from reconciler.model.snapshot import Unread
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge, run
+from tests.golden.wording import mentions
 
 NOWHERE = Connection(bootstrap_servers="127.0.0.1:9", properties={}, timeout_s=1.0)
 AT = TopicPartition("orders", 0)
+LIMIT = "no client: a limit of threads"
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
     """No client can be opened: certificates that are being changed, a limit of threads."""
 
     def refuse(*_arguments: object) -> Any:
-        raise ClusterUnreachable("no client could be opened")
+        raise ClusterUnreachable(LIMIT)
 
     for name in ("admin", "producer", "consumer"):
         monkeypatch.setattr(connect, name, refuse)
@@ -49,7 +51,7 @@ def test_facts_are_unread_and_requests_are_read_back() -> None:
     assert isinstance(partition.log_start, Unread)
     group = gateway.groups_now(["billing"])["billing"]
     assert isinstance(group.listed, Unread)
-    assert "no client could be opened" in group.listed.reason
+    assert LIMIT in group.listed.reason
     for answer in (
         gateway.delete_records({AT: 5})[AT],
         gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
@@ -69,7 +71,7 @@ def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
     applied = run(made, [wanted], tmp_path)
     outcome = applied.only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
-    assert "no client could be opened" in outcome.detail
+    assert LIMIT in outcome.detail
     assert applied.journal.last_purges() == {}
     assert exit_code([outcome]) == 1
 
@@ -101,7 +103,7 @@ def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyP
 def test_a_journal_without_a_client_is_unavailable() -> None:
     """The run stops in good order."""
     journal = TopicJournal(NOWHERE, "journal")
-    with pytest.raises(JournalUnavailable, match="no client could be opened"):
+    with pytest.raises(JournalUnavailable, match=LIMIT):
         journal.last_purges()
 
 
@@ -118,10 +120,10 @@ def test_groups_of_another_cluster_are_unknown() -> None:
     )
     found = now.groups(client, Children(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
     assert isinstance(found["billing"].listed, Unread)
-    assert found["billing"].listed.reason == "the brokers that answer are cluster elsewhere by now, not here"
+    assert mentions(found["billing"].listed.reason, "elsewhere", "here")
 
 
 def test_no_topic_id_is_not_an_id() -> None:
     """All zeros (KIP-516): a topic that was made again would look the same."""
-    assert topic_id_text("AAAAAAAAAAAAAAAAAAAAAA==") == Unread("the brokers give topics no id")
+    assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unread)
     assert topic_id_text("kAwXdc4bS8u+/XAMPLE0g==") == "kAwXdc4bS8u-_XAMPLE0g"

@@ -9,6 +9,7 @@ from reconciler.model.action import DeleteGroup, Mode, SeenGroup
 from reconciler.model.names import Address, Place
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, Unread
+from tests.golden.wording import mentions
 from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
 
 ADDRESS = Address("GroupRemoval", "dead", "old-etl")
@@ -24,10 +25,13 @@ def decided(*facts: GroupFacts, exact: bool = True, groups_incomplete: Unread | 
 
 def test_an_idle_empty_listed_group_is_removed() -> None:
     """The action carries what was seen and since when nothing happened."""
-    assert decided(group()) == DeleteGroup(
+    decision = decided(group())
+    assert isinstance(decision, DeleteGroup)
+    assert mentions(decision.reason, "EMPTY", "2026-11-15T10:00:00Z")
+    assert decision == DeleteGroup(
         address=ADDRESS,
         declared_at=Place("manifests/groups.yaml", 4, 1),
-        reason="EMPTY, no activity since 2026-11-15T10:00:00Z",
+        reason=decision.reason,
         mode=Mode.MERGE,
         group="old-etl",
         idle_for_ms=3 * DAY,
@@ -45,59 +49,54 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "spec", "code", "words"),
+    ("facts", "spec", "code", "fact"),
     [
         (
             {"type": GroupType.SHARE},
             {},
             "B302",
-            '"old-etl" is a share group; only classic and consumer groups are ever removed',
+            "share",
         ),
         (
             {"type": GroupType.STREAMS},
             {},
             "B302",
-            '"old-etl" is a streams group; only classic and consumer groups are ever removed',
+            "streams",
         ),
         (
             {"type": GroupType.CONNECT},
             {},
             "B302",
-            '"old-etl" is a connect group; only classic and consumer groups are ever removed',
+            "connect",
         ),
-        ({"type": GroupType.HIDDEN}, {}, "B302", '"old-etl" is of a type that the cluster does not tell'),
+        ({"type": GroupType.HIDDEN}, {}, "B302", "type"),
         (
             {"type": GroupType.SHARE, "listed": False},
             {},
             "B302",
-            '"old-etl" is a share group; only classic and consumer groups are ever removed',
+            "share",
         ),
         (
             {"type": GroupType.CONSUMER},
             {"types": ["classic"]},
             "B302",
-            '"old-etl" is a consumer group; types allows classic only',
+            "classic",
         ),
-        ({"state": GroupState.STABLE}, {}, "B303", 'group "old-etl" is STABLE, not EMPTY: it is in use'),
-        ({"state": GroupState.DEAD}, {}, "B303", 'group "old-etl" is DEAD, not EMPTY'),
-        (
-            {"idle": 3 * DAY - 1},
-            {},
-            "B304",
-            'group "old-etl" was active at 2026-11-18T10:00:00.001Z, and idleFor is 3d',
-        ),
-        ({"idle": -MINUTE}, {}, "B304", 'group "old-etl" was active at 2026-11-21T10:01:00Z, and idleFor is 3d'),
+        ({"state": GroupState.STABLE}, {}, "B303", "STABLE"),
+        ({"state": GroupState.DEAD}, {}, "B303", "DEAD"),
+        ({"idle": 3 * DAY - 1}, {}, "B304", "2026-11-18T10:00:00.001Z"),
+        ({"idle": -MINUTE}, {}, "B304", "2026-11-21T10:01:00Z"),
     ],
 )
 def test_what_does_not_qualify_is_blocked_by_name_and_skipped_by_pattern(
-    facts: dict[str, Any], spec: dict[str, Any], code: str, words: str
+    facts: dict[str, Any], spec: dict[str, Any], code: str, fact: str
 ) -> None:
     """An exact name was meant; a pattern only happened to meet it."""
     by_name = decided(group(**facts), **spec)
     assert isinstance(by_name, Blocked)
     assert (by_name.code, by_name.unread) == (code, False)
     assert by_name.declared_at == Place("manifests/groups.yaml", 4, 1)
-    assert by_name.reason.startswith(words)
+    assert mentions(by_name.reason, '"old-etl"', fact)
     by_pattern = decided(group(**facts), exact=False, **spec)
     assert by_pattern == Skipped(address=ADDRESS, reason=by_name.reason)
 
@@ -108,36 +107,33 @@ def test_idle_for_exactly_that_long_is_idle() -> None:
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(
-    ("facts", "words"),
+    ("facts", "fact"),
     [
-        ({"type": LOST}, 'the type of group "old-etl"'),
-        ({"type": LOST, "listed": False}, 'the type of group "old-etl"'),
-        ({"state": LOST}, 'the state of group "old-etl"'),
-        ({"state": GroupState.UNKNOWN}, 'the state of group "old-etl" could not be read: its coordinator says UNKNOWN'),
-        ({"idle": LOST}, 'when group "old-etl" was last active'),
-        ({"newest_record": LOST}, 'the newest record of group "old-etl" in the commit log'),
-        ({"fingerprint": LOST}, 'the commits of group "old-etl"'),
-        ({"commits": LOST}, 'the number of commits of group "old-etl"'),
-        ({"commit_topics": LOST}, 'the topics that group "old-etl" has commits on'),
+        ({"type": LOST}, "type"),
+        ({"type": LOST, "listed": False}, "type"),
+        ({"state": LOST}, "state"),
+        ({"state": GroupState.UNKNOWN}, "UNKNOWN"),
+        ({"idle": LOST}, "active"),
+        ({"newest_record": LOST}, "record"),
+        ({"fingerprint": LOST}, "commits"),
+        ({"commits": LOST}, "commits"),
+        ({"commit_topics": LOST}, "topics"),
     ],
 )
-def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], words: str, exact: bool) -> None:
+def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], fact: str, exact: bool) -> None:
     """No evidence is unread, not idle; and a pattern's find of which nothing is known is not quietly skipped."""
     decision = decided(group(**facts), exact=exact)
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B103", True)
-    assert decision.reason.startswith(words)
-    assert " could not be read: " in decision.reason
+    assert mentions(decision.reason, '"old-etl"', fact)
+    assert facts.get("state") is GroupState.UNKNOWN or LOST.reason in decision.reason
 
 
 def test_idle_for_zero_gives_up_the_evidence_for_an_exact_name() -> None:
     """No time is read, and none is recorded even where the facts happen to hold one."""
     decision = decided(group(), idleFor="0s")
     assert isinstance(decision, DeleteGroup)
-    assert decision.reason == (
-        "EMPTY, and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal may not describe go, too, "
-        "and are not counted"
-    )
+    assert mentions(decision.reason, "EMPTY", "idleFor 0s")
     assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
     assert isinstance(decided(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
 
@@ -147,7 +143,7 @@ def test_idle_for_zero_never_holds_for_a_patterns_find() -> None:
     facts = snapshot(group())
     (decision,) = group_removal.decide(removal(idleFor="0s"), {"old-etl": False}, facts)
     assert isinstance(decision, Skipped)
-    assert "a pattern selected it" in decision.reason
+    assert mentions(decision.reason, '"old-etl"', "idleFor 0s")
 
 
 def test_a_group_that_is_not_listed_is_gone_only_if_the_list_is_complete() -> None:
@@ -156,9 +152,7 @@ def test_a_group_that_is_not_listed_is_gone_only_if_the_list_is_complete() -> No
     decision = decided(group("old-elt", listed=True), groups_incomplete=Unread("no DESCRIBE on the cluster"))
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
-    assert decision.reason == (
-        'group "old-etl" is not listed, but the list is incomplete: no DESCRIBE on the cluster; did you mean "old-elt"?'
-    )
+    assert mentions(decision.reason, '"old-etl"', "no DESCRIBE on the cluster", '"old-elt"')
 
 
 @pytest.mark.parametrize("incomplete", [None, LOST])
@@ -167,7 +161,7 @@ def test_a_group_that_the_cluster_still_holds_something_of_is_not_gone(incomplet
     decision = decided(group(listed=False), groups_incomplete=incomplete)
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
-    assert decision.reason == 'group "old-etl" is not listed, but the cluster still holds something of it'
+    assert mentions(decision.reason, '"old-etl"')
 
 
 def test_a_listed_group_is_removed_although_the_list_is_incomplete() -> None:

@@ -28,7 +28,8 @@ def test_every_field_of_the_design() -> None:
 def test_idle_for_is_required() -> None:
     """ "idleFor: 3d # required"."""
     (only,) = told(removal("groups: [old-etl]"))
-    assert (only.code, only.hint) == ("M113", "such as idleFor: 3d")
+    assert only.code == "M113"
+    assert "idleFor: 3d" in only.hint
 
 
 @pytest.mark.parametrize("zero", ["0s", "0m", "0h", "0d"])
@@ -85,32 +86,33 @@ def test_durations_are_strings(value: str, expected: str) -> None:
 def test_a_number_without_a_unit_is_asked_for_one() -> None:
     """The hint offers the unit that a bare number lacks."""
     (only,) = told(removal("groups: [old-etl]\nidleFor: 3"))
-    assert only.hint == 'a number has no unit: say "3s"?'
+    assert '"3s"' in only.hint
 
 
 @pytest.mark.parametrize(
-    ("glob", "hint"),
+    ("glob", "spelling"),
     [
-        ("[^p]*", "write [!…]"),
-        ("a[^p]", "write [!…]"),
-        ("app[blue", "write [[] for the bracket itself"),
-        ("a*[]", "write [[] for the bracket itself"),
-        ("a*[!]", "write [[] for the bracket itself"),
-        ("[z-a]*", "write the lower end first"),
-        ("[!abz-y]", "write the lower end first"),
-        (r"app\[blue\]", "write [*] for a star, or regex:…"),
-        ("{dev,test}-*", "one selector for each, or regex:…"),
-        ("app-[[:digit:]]*", "write [0-9]"),
-        ("app-[a[:digit:]]", "write [0-9]"),
-        ("{dev,test}", r"one selector for each, or regex:\{dev,test\} for just that name"),
-        ("Regex:^bill.*", "write regex:"),
-        ("REGEX:bill", "write regex:"),
+        ("[^p]*", "[!…]"),
+        ("a[^p]", "[!…]"),
+        ("app[blue", "[[]"),
+        ("a*[]", "[[]"),
+        ("a*[!]", "[[]"),
+        ("[z-a]*", "lower end"),
+        ("[!abz-y]", "lower end"),
+        (r"app\[blue\]", "[*]"),
+        ("{dev,test}-*", "regex:…"),
+        ("app-[[:digit:]]*", "[0-9]"),
+        ("app-[a[:digit:]]", "[0-9]"),
+        ("{dev,test}", r"regex:\{dev,test\}"),
+        ("Regex:^bill.*", "regex:"),
+        ("REGEX:bill", "regex:"),
     ],
 )
-def test_globs_with_two_readings(glob: str, hint: str) -> None:
+def test_globs_with_two_readings(glob: str, spelling: str) -> None:
     """Shells read `[^p]` as none of these, fnmatch as `^` or `p`: the opposite groups. What may be meant otherwise is refused."""
     (only,) = told(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5"))
-    assert (only.code, only.hint) == ("M123", hint)
+    assert only.code == "M123"
+    assert spelling in only.hint
 
 
 @pytest.mark.parametrize(

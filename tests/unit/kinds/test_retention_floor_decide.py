@@ -1,15 +1,18 @@
 """How a floor is decided, one partition at a time: rules, readers, clock, drift, and everything that stands in the way."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from reconciler.kinds import retention_floor
+from reconciler.kinds.fields import format_instant
 from reconciler.model.action import AcceptedReader, Consumers, DeleteRecords, Guard, Mode, SeenPartition
 from reconciler.model.names import Address, Place, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
 from reconciler.model.snapshot import GroupType, Unread
+from tests.golden.wording import mentions
 from tests.strategies.facts import (
     DAY,
     HOUR,
@@ -56,12 +59,13 @@ def blocked(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Blocked:
 
 
 def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> None:
-    """The action carries the absolute offset, the facts it rests on and the rule in words."""
+    """The action carries the absolute offset, the facts it rests on and the rule."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, log_start=5, high_watermark=120))
+    assert mentions(action.reason, "newerThan 7d", "40")
     assert action == DeleteRecords(
         address=ADDRESS,
         declared_at=Place("manifests/floors.yaml", 9, 1),
-        reason="newerThan 7d resolves to offset 40",
+        reason=action.reason,
         mode=Mode.MERGE,
         partition=TopicPartition("orders", 0),
         before_offset=40,
@@ -84,29 +88,31 @@ def test_no_record_as_young_means_the_end_that_was_read_before_the_question() ->
     """Where every record is older the floor is the stable end of the same scan, never -1 and never a later end."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, high_watermark=150))
     assert action.before_offset == 100
-    assert action.reason == "newerThan 7d: no record is younger, so up to the end 100"
+    assert mentions(action.reason, "newerThan 7d", "100")
 
 
 def test_an_answer_above_the_stable_end_is_lowered_to_it() -> None:
     """Records above the read-committed end may still be rolled back, so they stay."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 110, 8 * DAY: 20}, high_watermark=120))
     assert action.before_offset == 100
-    assert action.reason == "newerThan 7d resolves to offset 110, above the end 100 of what is committed"
+    assert mentions(action.reason, "newerThan 7d", "110", "100")
 
 
 def test_an_answer_at_the_stable_end_is_just_an_answer() -> None:
     """Nothing was lowered, so nothing is said about it."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 100, 8 * DAY: 20}, high_watermark=120))
-    assert (action.before_offset, action.reason) == (100, "newerThan 7d resolves to offset 100")
+    assert action.before_offset == 100
+    assert action.reason.count("100") == 1
 
 
 def test_since_keeps_from_its_instant_on() -> None:
     """A fixed instant; an instant that is just now is not the future."""
     action = acted({"since": "2026-11-21T10:00:00Z"}, partition(at={0: 70}))
     assert action.before_offset == 70
-    assert action.reason == "since 2026-11-21T10:00:00Z resolves to offset 70"
+    assert mentions(action.reason, "since 2026-11-21T10:00:00Z", "70")
     none = acted({"since": "2026-11-21T09:00:00Z"}, partition(at={HOUR: None}))
-    assert none.reason == "since 2026-11-21T09:00:00Z: no record is as new, so up to the end 100"
+    assert none.before_offset == 100
+    assert mentions(none.reason, "since 2026-11-21T09:00:00Z", "100")
 
 
 def test_since_in_the_future_blocks_the_whole_policy() -> None:
@@ -115,7 +121,7 @@ def test_since_in_the_future_blocks_the_whole_policy() -> None:
     assert isinstance(decision, Blocked)
     assert (decision.address, decision.code) == (Address("RetentionFloor", "gdpr"), "B210")
     assert decision.declared_at == floor(keep={"last": 1}).declared_at
-    assert "2026-11-21T10:00:01Z is in the future" in decision.reason
+    assert mentions(decision.reason, "2026-11-21T10:00:01Z")
 
 
 def test_since_before_1970_asks_for_instant_zero() -> None:
@@ -135,7 +141,7 @@ def test_last_keeps_n_offsets_below_the_stable_end() -> None:
     """Counted from the read-committed end, so what is still open is kept on top."""
     action = acted({"last": 30}, partition(at={DAY: 100}, high_watermark=120))
     assert action.before_offset == 70
-    assert action.reason == "last 30 begins at offset 70 (end 100)"
+    assert mentions(action.reason, "last 30", "70", "100")
 
 
 def test_last_larger_than_the_log_is_satisfied() -> None:
@@ -153,7 +159,8 @@ def test_from_offset_is_taken_as_it_stands_and_selects_just_its_partitions() -> 
     ]
     first, second = decisions
     assert isinstance(first, DeleteRecords)
-    assert (first.before_offset, first.reason, first.drift) == (40, "fromOffset says 40", True)
+    assert (first.before_offset, first.drift) == (40, True)
+    assert mentions(first.reason, "fromOffset", "40")
     assert isinstance(second, Satisfied)
 
 
@@ -161,7 +168,7 @@ def test_from_offset_above_the_end_is_blocked_never_lowered() -> None:
     """It was meant for another topic or another time; the end itself is allowed."""
     decision = blocked({"fromOffset": {"0": 101}}, partition(high_watermark=200))
     assert (decision.code, decision.unread) == ("B208", False)
-    assert "101 is above the end 100" in decision.reason
+    assert mentions(decision.reason, "101", "100")
     assert acted({"fromOffset": {"0": 100}}, partition(high_watermark=200)).before_offset == 100
 
 
@@ -182,10 +189,10 @@ def test_topic_id_pins_the_incarnation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep", "expected", "reason"),
+    ("keep", "expected", "rules"),
     [
-        ({"newerThan": "7d", "last": 30}, 40, "newerThan 7d resolves to offset 40; last 30 alone: 70"),
-        ({"newerThan": "7d", "last": 90}, 10, "last 90 begins at offset 10 (end 100); newerThan 7d alone: 40"),
+        ({"newerThan": "7d", "last": 30}, 40, ["newerThan 7d", "40", "last 30", "70"]),
+        ({"newerThan": "7d", "last": 90}, 10, ["last 90", "10", "newerThan 7d", "40"]),
         (
             {
                 "newerThan": "7d",
@@ -195,20 +202,21 @@ def test_topic_id_pins_the_incarnation() -> None:
                 "unreadBy": ["billing"],
             },
             40,
-            (
-                "newerThan 7d resolves to offset 40; since 2026-11-21T09:00:00Z alone: 90; last 30 alone: 70; fromOffset 60 alone: 60; "
-                'unreadBy "billing" alone: 80'
-            ),
+            [
+                *("newerThan 7d", "40", "since 2026-11-21T09:00:00Z", "90", "last 30", "70"),
+                *("fromOffset 60", "60", 'unreadBy "billing"', "80"),
+            ],
         ),
     ],
 )
 def test_the_floor_is_the_lowest_rule_and_the_reason_says_which(
-    keep: Mapping[str, Any], expected: int, reason: str
+    keep: Mapping[str, Any], expected: int, rules: list[str]
 ) -> None:
-    """A second rule can only keep more."""
+    """A second rule can only keep more. The reason has each rule with its offset, the one that decides first."""
     at = {7 * DAY: 40, 8 * DAY: 30, HOUR: 90, DAY: 95}
     action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), group("billing"), driftAfter="24h")
-    assert (action.before_offset, action.reason) == (expected, reason)
+    assert action.before_offset == expected
+    assert re.search(".*".join(rf"\b{re.escape(rule)}" for rule in rules), action.reason)
 
 
 def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
@@ -261,14 +269,14 @@ def test_an_unread_fact_blocks_with_its_reason(change: dict[str, Any], words: st
     facts = partition(**({"at": {7 * DAY: 40, 8 * DAY: 20}} | change))
     decision = blocked({"newerThan": "7d"}, facts, every="30s")
     assert (decision.code, decision.unread) == ("B103", True)
-    assert decision.reason == f"{words} could not be read: broker 2 did not answer"
+    assert mentions(decision.reason, words, LOST.reason)
     assert "doctor" in decision.next_step
 
 
 def test_an_instant_that_was_not_answered_is_not_asked() -> None:
     """An answer that is simply absent from the facts is unread as well."""
     decision = blocked({"newerThan": "7d"}, partition())
-    assert decision.reason.endswith("could not be read: not asked")
+    assert (decision.code, decision.unread) == ("B103", True)
 
 
 def test_a_partition_without_facts_is_unread() -> None:
@@ -289,7 +297,7 @@ def test_unknown_number_of_partitions_blocks_the_topic() -> None:
         True,
     )
     assert decision.declared_at == floor(keep={"last": 1}).declared_at
-    assert decision.reason == "the number of partitions of orders could not be read: broker 2 did not answer"
+    assert mentions(decision.reason, "partitions", "orders", LOST.reason)
 
 
 def test_unread_cleanup_policy_blocks_even_what_a_pattern_found() -> None:
@@ -350,13 +358,9 @@ def test_compact_and_delete_is_truncated() -> None:
 
 
 def test_the_cleanup_policy_is_named() -> None:
-    assert (
-        "cleanup.policy of orders is compact:"
-        in blocked({"last": 10}, topic(cleanup_policy=frozenset({"compact"}))).reason
-    )
-    assert "cleanup.policy of orders is empty:" in blocked({"last": 10}, topic(cleanup_policy=frozenset())).reason
-    odd = frozenset({"none", "compact"})
-    assert "cleanup.policy of orders is compact,none:" in blocked({"last": 10}, topic(cleanup_policy=odd)).reason
+    for policy, words in (({"compact"}, "compact"), (set(), "empty"), ({"none", "compact"}, "compact,none")):
+        decision = blocked({"last": 10}, topic(cleanup_policy=frozenset(policy)))
+        assert mentions(decision.reason, "cleanup.policy", "orders", words)
 
 
 def test_an_unknown_topic_is_blocked_with_the_nearest_name() -> None:
@@ -367,20 +371,20 @@ def test_an_unknown_topic_is_blocked_with_the_nearest_name() -> None:
         "B101",
         False,
     )
-    assert decision.reason == 'topic orders is not on the cluster, or hidden from this principal; did you mean "order"?'
+    assert mentions(decision.reason, "orders", '"order"')
 
 
 def test_an_unknown_topic_is_unread_where_the_list_is_incomplete() -> None:
     decision = blocked({"last": 10}, topics_incomplete=Unread("broker 2 did not answer"))
     assert (decision.code, decision.unread) == ("B101", True)
-    assert decision.reason == "topic orders is not listed: broker 2 did not answer"
+    assert mentions(decision.reason, "orders", "broker 2 did not answer")
 
 
 def test_no_hint_is_sought_on_a_very_large_cluster() -> None:
     """A thousand misspelt names times a hundred thousand topics would take minutes."""
     names = [topic(f"order-{number}") for number in range(2000)]
-    assert "did you mean" not in blocked({"last": 10}, *names).reason
-    assert "did you mean" in blocked({"last": 10}, *names[1:]).reason
+    assert '"order-' not in blocked({"last": 10}, *names).reason
+    assert '"order-' in blocked({"last": 10}, *names[1:]).reason
 
 
 def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() -> None:
@@ -391,7 +395,7 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
     assert isinstance(exact[1], Blocked)
     assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
     assert exact[1].declared_at == floor(keep={"last": 1}).declared_at
-    assert "orders has 1 partition, so none with number 7" in exact[1].reason
+    assert mentions(exact[1].reason, "orders", "1", "7")
     found = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
     assert isinstance(found[1], Skipped)
 
@@ -409,12 +413,10 @@ def test_a_group_behind_the_floor_blocks_and_is_named_with_what_it_would_skip() 
     readers = (reader("a", 39), reader("billing", 5), reader("c", 40))
     decision = blocked({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, readers=readers), group("billing"))
     assert decision.code == "B204"
-    assert decision.reason == 'group "billing" is at 5 and would skip 35 records below 40; 1 more group is behind'
+    assert mentions(decision.reason, '"billing"', "5", "35 records", "40", "1 more")
     assert "consumers: clamp" in decision.next_step
     many = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
-    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason.endswith(
-        "; 1,002 more groups are behind"
-    )
+    assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason, "1,002 more")
 
 
 def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
@@ -426,14 +428,14 @@ def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
 def test_records_below_the_log_start_are_not_counted_as_skipped() -> None:
     """They are gone already, whatever the group has committed."""
     decision = blocked({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=(reader("billing", 3),)))
-    assert "would skip 30 records" in decision.reason
+    assert mentions(decision.reason, "30 records")
 
 
 def test_a_group_with_commits_elsewhere_on_the_topic_stands_at_the_log_start() -> None:
     """It reads the topic, so it will read this partition from its start."""
     decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 0, implied=True),)))
     assert decision.code == "B204"
-    assert "has no position here, but reads the topic, and would skip 40 records" in decision.reason
+    assert mentions(decision.reason, '"billing"', "40 records")
 
 
 def test_clamp_lowers_the_floor_to_the_slowest_group() -> None:
@@ -441,12 +443,13 @@ def test_clamp_lowers_the_floor_to_the_slowest_group() -> None:
     readers = (reader("b", 25), reader("a", 25), reader("c", 30))
     action = acted({"last": 60}, partition(at={DAY: 100}, readers=readers), consumers="clamp")
     assert (action.before_offset, action.guard.accepted) == (25, ())
-    assert action.reason == 'last 60 begins at offset 40 (end 100); clamped to 25, where group "a" stands'
+    assert mentions(action.reason, "last 60", "40", "100", "25", '"a"')
 
 
 def test_clamp_without_anybody_behind_changes_nothing() -> None:
     action = acted({"last": 60}, partition(at={DAY: 100}, readers=(reader("a", 40),)), consumers="clamp")
-    assert (action.before_offset, action.reason) == (40, "last 60 begins at offset 40 (end 100)")
+    assert action.before_offset == 40
+    assert action.reason == acted({"last": 60}, partition(at={DAY: 100})).reason, "no clamp is named"
 
 
 def test_clamp_down_to_the_log_start_is_satisfied() -> None:
@@ -520,20 +523,20 @@ def test_what_needs_no_guard_is_not_blocked_by_unseen_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "words"),
+    ("type_", "word"),
     [
-        (GroupType.SHARE, "a share group"),
-        (GroupType.STREAMS, "a streams group"),
-        (GroupType.CONNECT, "a connect group"),
-        (GroupType.HIDDEN, "a group of a type that is not told"),
+        (GroupType.SHARE, "share"),
+        (GroupType.STREAMS, "streams"),
+        (GroupType.CONNECT, "connect"),
+        (GroupType.HIDDEN, "type"),
     ],
 )
-def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: GroupType, words: str) -> None:
+def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: GroupType, word: str) -> None:
     """Share groups answer an empty list of positions without an error."""
     hidden = group("carts", type=type_, listed=False)
     decision = blocked({"last": 60}, partition(at={DAY: 100}), hidden)
     assert (decision.code, decision.unread) == ("B211", False)
-    assert decision.reason.startswith(f'"carts" is {words}, whose position cannot be read')
+    assert mentions(decision.reason, '"carts"', word)
     assert acted({"last": 60}, partition(at={DAY: 100}), hidden, exceptGroups=["carts"]).before_offset == 40
 
 
@@ -543,21 +546,21 @@ def test_a_group_that_is_not_listed_blocks_whatever_its_type(type_: GroupType) -
     unseen = group("new", type=type_, listed=False)
     decision = blocked({"last": 60}, partition(at={DAY: 100}), unseen)
     assert decision.code == "B211"
-    assert decision.reason.startswith('"new" is a group that is not listed, though the cluster holds something of it')
+    assert mentions(decision.reason, '"new"', "listed")
     assert acted({"last": 60}, partition(at={DAY: 100}), unseen, exceptGroups=["new"]).before_offset == 40
 
 
 def test_several_hidden_groups_are_counted() -> None:
     hidden = [group(name, type=GroupType.SHARE) for name in ("b", "a", "c")]
     decision = blocked({"last": 60}, partition(at={DAY: 100}), *hidden, exceptGroups=["c"])
-    assert decision.reason.startswith('"a" (and 1 more) is a share group')
+    assert mentions(decision.reason, '"a"', "1 more", "share")
 
 
 def test_of_several_groups_of_unread_type_the_first_by_name_is_told() -> None:
     """Whatever order the scan brought them in."""
     unknown = [group(name, type=LOST) for name in ("b", "a")]
     for facts in (unknown, unknown[::-1]):
-        assert 'the type of group "a"' in blocked({"last": 60}, partition(at={DAY: 100}), *facts).reason
+        assert mentions(blocked({"last": 60}, partition(at={DAY: 100}), *facts).reason, "type", '"a"')
 
 
 def test_a_group_of_unread_type_blocks_unless_excepted() -> None:
@@ -578,7 +581,7 @@ def test_unread_by_stands_where_the_slowest_named_group_stands() -> None:
     action = acted({"unreadBy": ["shipping", "billing"]}, *facts)
     assert (action.before_offset, action.vouched) == (35, True)
     assert action.guard == Guard(consumers=Consumers.BLOCK, named=("billing", "shipping"), every_ms=30 * SECOND)
-    assert action.reason == 'unreadBy: group "shipping" has read up to offset 35'
+    assert mentions(action.reason, "unreadBy", '"shipping"', "35")
 
 
 def test_unread_by_is_lowered_to_the_stable_end() -> None:
@@ -586,9 +589,7 @@ def test_unread_by_is_lowered_to_the_stable_end() -> None:
     facts = (partition(at={DAY: 100}, high_watermark=120, readers=(reader("billing", 110),)), group("billing"))
     action = acted({"unreadBy": ["billing"]}, *facts)
     assert action.before_offset == 100
-    assert (
-        action.reason == 'unreadBy: group "billing" has read up to offset 110, above the end 100 of what is committed'
-    )
+    assert mentions(action.reason, "unreadBy", '"billing"', "110", "100")
 
 
 @pytest.mark.parametrize("consumers", ["clamp", "ignore"])
@@ -644,7 +645,7 @@ def test_a_commit_without_a_topic_id_counts_and_one_that_was_not_read_does_not()
 def test_named_groups_need_their_readers_read() -> None:
     decision = blocked({"unreadBy": ["billing"]}, partition(at={DAY: 100}, readers=LOST), group("billing"))
     assert (decision.code, decision.unread) == ("B103", True)
-    assert decision.reason == "the groups that read orders[0] could not be read: broker 2 did not answer"
+    assert mentions(decision.reason, "groups", "orders[0]", LOST.reason)
     assert decision.declared_at == Place("manifests/floors.yaml", 9, 1)
 
 
@@ -680,8 +681,7 @@ def test_within_every_the_purge_waits(ago: int, waits: bool) -> None:
     assert isinstance(decision, Waiting)
     assert decision.until_ms == NOW_MS - ago + 30 * SECOND + 1
     assert (decision.address, decision.declared_at) == (ADDRESS, Place("manifests/floors.yaml", 9, 1))
-    assert decision.reason.startswith("last 60 begins at offset 40 (end 100); last purged at ")
-    assert decision.reason.endswith("purges of a partition are at least 30s apart")
+    assert mentions(decision.reason, "last 60", "40", "100", format_instant(NOW_MS - ago), "30s")
 
 
 def test_never_purged_does_not_wait() -> None:
@@ -744,9 +744,9 @@ def test_a_short_log_was_not_due_a_day_ago() -> None:
 
 def test_newer_than_nothing_says_so() -> None:
     """`newerThan: 0s` keeps what comes after the scan."""
-    assert acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3})).reason == (
-        "newerThan 0s: no record is younger, so up to the end 100"
-    )
+    action = acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3}))
+    assert action.before_offset == 100
+    assert mentions(action.reason, "newerThan 0s", "100")
 
 
 def test_a_clamped_floor_is_overdue_by_where_it_was_clamped() -> None:

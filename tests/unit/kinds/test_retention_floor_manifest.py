@@ -239,7 +239,7 @@ def test_models_made_in_code_are_held_to_the_same_rules() -> None:
     spec = spec_of("topics: [orders]\nkeep: {last: 5}")
     again = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
     assert again == spec
-    with pytest.raises(ValueError, match="`__a` is a system topic"):
+    with pytest.raises(ValueError, match="`__a`"):
         RetentionFloorSpec.model_validate({"topics": ["__a"], "keep": {"last": 5}})
 
 

@@ -49,9 +49,11 @@ def test_expires(policy: str, limit: str, expires: str, expected: list[str]) -> 
 def test_its_policy_exists() -> None:
     """A waiver for nothing is a mistake, and the policy that is meant is named."""
     (only,) = told(with_waiver(policy="RetentionFloor/order"))
-    assert (only.code, only.hint) == ("M305", "did you mean `RetentionFloor/orders`?")
+    assert only.code == "M305"
+    assert "`RetentionFloor/orders`" in only.hint
     (only,) = told(with_waiver(policy="RetentionFloor/something-else"))
-    assert only.hint == "KIND/NAME of a policy of the same cluster"
+    assert only.code == "M305"
+    assert "RetentionFloor/orders" not in only.hint
 
 
 @pytest.mark.parametrize("policy", ["Waiver/x", "orders", "RetentionFloor/", "RetentionFloor/a/b", "Cluster/prod-eu"])

@@ -107,7 +107,7 @@ def test_the_third_claimant_is_told_as_well() -> None:
         ("M302", "d.yaml:5", ["a.yaml:5"]),
         ("M302", "e.yaml:5", ["d.yaml:5"]),
     ]
-    assert "claimed first by `RetentionFloor/one`" in found[0].related[0].message
+    assert "`RetentionFloor/one`" in found[0].related[0].message
 
 
 def test_groups_and_leaders_are_claimed_once() -> None:
@@ -138,15 +138,19 @@ def test_cluster_may_be_left_out() -> None:
     """ "may be left out where the set holds exactly one Cluster"."""
     assert found_in(c=CLUSTER, a=floor(GOOD)) == []
     (only,) = found_in(c=CLUSTER, u=US, a=floor(GOOD))
-    assert (only.code, only.hint) == ("M304", "add cluster: prod-eu or prod-us")
+    assert only.code == "M304"
+    assert "prod-eu" in only.hint
+    assert "prod-us" in only.hint
 
 
 def test_unknown_cluster() -> None:
     """metadata.cluster has to name a Cluster of the set; the near one is suggested, or all are listed."""
     (only,) = found_in(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue"))
-    assert (only.code, only.hint, only.place.column) == ("M303", "did you mean `prod-eu`?", 35)
+    assert (only.code, only.place.column) == ("M303", 35)
+    assert "`prod-eu`" in only.hint
     (only,) = found_in(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: staging"))
-    assert only.hint == "known: prod-eu"
+    assert "prod-eu" in only.hint
+    assert "`" not in only.hint, "nothing near it is suggested"
 
 
 def test_no_cluster_is_told_once() -> None:
@@ -174,7 +178,7 @@ def test_a_waiver_for_another_kind_of_that_name() -> None:
     """The name may be right and the kind wrong."""
     text = waiver(WAIVED.replace("RetentionFloor", "GroupRemoval").replace("recordsPercent", "groups"))
     (only,) = found_in(c=CLUSTER, a=floor(GOOD), w=text)
-    assert only.hint == "did you mean `RetentionFloor/orders`?"
+    assert "`RetentionFloor/orders`" in only.hint
 
 
 def test_a_cluster_without_policies_is_warned_about() -> None:

@@ -97,7 +97,7 @@ def test_json_carries_all() -> None:
     (each,) = json.loads(render([DUPLICATE], Rendering.JSON))["diagnostics"]
     assert each == {
         "code": "M107",
-        "title": "duplicate key",
+        "title": CODES["M107"].title,
         "severity": "error",
         "message": "duplicate key `topics`",
         "path": "manifests/orders.yaml",
@@ -115,21 +115,23 @@ def test_json_carries_all() -> None:
 def test_github_annotations() -> None:
     """`-o github` (annotations): one workflow command per diagnostic, columns inclusive, properties escaped."""
     assert render([DUPLICATE], Rendering.GITHUB) == (
-        "::error col=3,endColumn=8,endLine=12,file=manifests/orders.yaml,line=12,title=M107 duplicate key::"
+        "::error col=3,endColumn=8,endLine=12,file=manifests/orders.yaml,line=12,"
+        f"title=M107 {CODES['M107'].title}::"
         "duplicate key `topics`%0Akeep one of the two%0Amanifests/orders.yaml:9:3: first given here%0A"
         "in RetentionFloor/orders, spec\n"
     )
     assert (
         render([WHOLE_FILE], Rendering.GITHUB)
-        == "::warning file=a b%2Cc%3Ad.yaml,title=M002 file cannot be read::m%0Ah\n"
+        == f"::warning file=a b%2Cc%3Ad.yaml,title=M002 {CODES['M002'].title}::m%0Ah\n"
     )
-    assert render([NOTHING], Rendering.GITHUB) == "::error title=M005 no manifests::no manifests\n"
+    assert render([NOTHING], Rendering.GITHUB) == f"::error title=M005 {CODES['M005'].title}::no manifests\n"
 
 
 def test_github_commands_cannot_be_forged() -> None:
     """A line end in a message does not end the command, a percent sign is not an escape."""
     forged = Diagnostic(code="M101", severity=Severity.ERROR, message="a\n::error::b %0A\r", place=NOWHERE)
-    assert render([forged], Rendering.GITHUB) == "::error title=M101 not YAML::a\\x0a::error::b %250A\\x0d\n"
+    title = CODES["M101"].title
+    assert render([forged], Rendering.GITHUB) == f"::error title=M101 {title}::a\\x0a::error::b %250A\\x0d\n"
 
 
 def test_sarif() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -92,9 +93,11 @@ def test_missing_paths_are_errors(tmp_path: Path) -> None:
     """A mistyped path is an error with the path that is meant, not an empty set; so is a link to nowhere."""
     write(tmp_path, {"manifests/c.yaml": CLUSTER})
     (only,) = refused(tmp_path / "manifest")
-    assert (only.code, only.hint) == ("M001", f"did you mean `{tmp_path / 'manifests'}`?")
+    assert only.code == "M001"
+    assert f"`{tmp_path / 'manifests'}`" in only.hint
     (only,) = refused(tmp_path / "nowhere" / "at-all")
-    assert only.hint == "check the path; it is relative to where the command runs"
+    assert only.code == "M001"
+    assert "`" not in only.hint, "nothing near it is suggested"
     (tmp_path / "manifests" / "gone.yaml").symlink_to(tmp_path / "gone")
     assert [each.code for each in refused(tmp_path / "manifests")] == ["M001"]
 
@@ -111,7 +114,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     """A pipe that nobody writes to, a device or a socket is told, not waited for."""
     os.mkfifo(tmp_path / "pipe.yaml")
     assert [each.code for each in refused(tmp_path)] == ["M002"]
-    assert [each.message for each in refused(Path("/dev/null"))] == ["cannot be read: not a regular file"]
+    assert [each.code for each in refused(Path("/dev/null"))] == ["M002"]
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s.yaml"))
         assert [each.code for each in refused(tmp_path / "s.yaml")] == ["M002"]
@@ -129,10 +132,9 @@ def test_not_utf_8(tmp_path: Path) -> None:
     """A file in another encoding is told with the line, and the others are still read."""
     write(tmp_path, {"c.yaml": CLUSTER, "a.yaml": floor("topics: []\nkeep: {last: 5}")})
     (tmp_path / "b.yaml").write_bytes("# one\nowner: Zoë\n".encode("latin-1"))
-    assert [(each.code, each.message) for each in refused(tmp_path)] == [
-        ("M116", "empty list"),
-        ("M003", "not UTF-8, in line 2"),
-    ]
+    empty, encoding = refused(tmp_path)
+    assert (empty.code, encoding.code) == ("M116", "M003")
+    assert re.findall(r"line (\d+)", encoding.message) == ["2"]
     (tmp_path / "b.yaml").write_text(CLUSTER, encoding="utf-16")
     assert [each.code for each in refused(tmp_path)] == ["M116", "M003"]
 
@@ -178,7 +180,7 @@ def test_cluster_is_checked(tmp_path: Path) -> None:
     write(tmp_path, {"c.yaml": CLUSTER, "u.yaml": other, "a.yaml": policy})
     loaded = load([tmp_path], now_ms=NOW_MS, cluster="prod-us")
     assert loaded.for_cluster("prod-us").policies == ()
-    with pytest.raises(UsageError, match="no Cluster called prod-ue in the manifests; did you mean prod-eu"):
+    with pytest.raises(UsageError, match=r"prod-ue\b.*\bprod-eu\b"):
         load([tmp_path], now_ms=NOW_MS, cluster="prod-ue")
 
 

@@ -1,5 +1,7 @@
 """What the manifest language refuses and accepts, across kinds. Docstrings quote the sentence of docs/manifests.md or of the design."""
 
+import re
+
 import pytest
 
 from reconciler.kinds import RetentionFloor
@@ -7,6 +9,7 @@ from reconciler.load.diagnostics import Rendering, render
 from reconciler.load.refusals import _what_fits, _words
 from reconciler.load.tree import Node
 from reconciler.model.action import Mode
+from tests.golden.wording import mentions
 from tests.unit.load.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
 from tests.unit.load.checking import accepted, codes, outcome, told
 
@@ -95,7 +98,8 @@ def test_policies_know_where_they_were_declared() -> None:
 def test_unknown_kinds(kind: str, near: str) -> None:
     """ "unknown kinds", with the one that is meant; the manifest is read on as that kind."""
     (first, *rest) = told(manifest(kind, "orders", "nothing: 1"))
-    assert (first.code, first.hint) == ("M120", f"did you mean `{near}`?")
+    assert first.code == "M120"
+    assert f"`{near}`" in first.hint
     assert "M112" in [each.code for each in rest]
 
 
@@ -103,7 +107,7 @@ def test_kind_that_nothing_resembles() -> None:
     """An unknown kind that resembles none lists them all, and nothing else is said of its fields."""
     (only,) = told(manifest("Deployment", "orders", "replicas: 1"))
     assert only.code == "M120"
-    assert only.hint == "one of Cluster, RetentionFloor, GroupRemoval, LeaderPolicy, Waiver"
+    assert only.hint.endswith("Cluster, RetentionFloor, GroupRemoval, LeaderPolicy, Waiver")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,7 @@ def test_unquoted_scalars_say_quote_it(line: str, expected: str) -> None:
     (only,) = told(floor(GOOD).replace("metadata: {name: orders}", f"metadata:\n  name: orders\n  {line}"))
     assert only.code == expected
     if expected == "M115":
-        assert only.hint.startswith("quote it: ")
+        assert f'"{line.partition(": ")[2]}"' in only.hint
 
 
 def test_yes_and_no_stay_text() -> None:
@@ -211,38 +215,40 @@ def test_two_misspelt_for_one() -> None:
     """Two unknown fields near one known field: only one of them can have been meant."""
     found = told(floor("topics: [orders]\nkeep: {last: 5}\npartitons: [0]\npartitionz: [1]\nzzz: 1"))
     assert [each.code for each in found] == ["M112"] * 3
-    assert found[2].hint.startswith("known here: topics, ")
+    assert mentions(found[2].hint, "topics", "keep")
 
 
 def test_unknown_field_where_no_fields_are() -> None:
     """An unknown field of a nested mapping lists what is known there."""
     (only,) = told(floor("topics: [orders]\nkeep: {last: 5, zzz: 1}"))
-    assert only.hint == "known here: newerThan, since, last, fromOffset, topicId, unreadBy"
+    assert only.code == "M112"
+    assert only.hint.endswith("newerThan, since, last, fromOffset, topicId, unreadBy")
 
 
 def test_wrong_types() -> None:
-    """ "wrong types": said in the words of the language."""
-    assert [each.message for each in told(floor("topics: orders\nkeep: 5\npartitions: {a: 1}\ndriftAfter: [1]"))] == [
-        "expected a list, found text",
-        "expected a mapping, found a number",
-        "expected a list, found a mapping",
-        "expected a duration",
-    ]
-    assert [each.message for each in told(floor("topics: [orders]\nkeep: {last: many, fromOffset: [1]}"))] == [
-        "expected a whole number, found text",
-        "expected a mapping, found a list",
-    ]
-    assert [each.message for each in told(floor("topics: [orders]\nkeep: {last: 1.5}\npartitions: [true]"))] == [
-        "expected a whole number, found a number",
-        "expected a whole number, found true or false",
-    ]
+    """ "wrong types": the expected type and the one that is there, in the words of the language."""
+    for spec, types in (
+        (
+            "topics: orders\nkeep: 5\npartitions: {a: 1}\ndriftAfter: [1]",
+            [("list", "text"), ("mapping", "number"), ("list", "mapping"), ("duration",)],
+        ),
+        ("topics: [orders]\nkeep: {last: many, fromOffset: [1]}", [("whole number", "text"), ("mapping", "list")]),
+        (
+            "topics: [orders]\nkeep: {last: 1.5}\npartitions: [true]",
+            [("whole number",), ("whole number", "true or false")],
+        ),
+    ):
+        for diagnostic, words in zip(told(floor(spec)), types, strict=True):
+            assert diagnostic.code == "M114"
+            assert re.search(".*".join(words), diagnostic.message)
     assert codes(floor(GOOD + "\nconsumers: 5\nexpectAtMost: [1]")) == ["M115", "M114"]
 
 
 def test_quoted_numbers_say_so() -> None:
     """A number in quotes is text; the hint is to leave them out."""
     (only,) = told(floor("topics: [orders]\nkeep: {last: '5'}"))
-    assert (only.code, only.hint) == ("M114", "leave out the quotes")
+    assert only.code == "M114"
+    assert "quotes" in only.hint
 
 
 def test_hidden_by_a_flaw_is_not_missing() -> None:
@@ -291,14 +297,14 @@ def test_many_errors_are_bounded() -> None:
     mine = [each for each in found if each.place.path == "a.yaml"]
     assert len(mine) == 201
     assert mine[-1].code == "M006"
-    assert mine[-1].message == "301 more errors in this file"
+    assert re.findall(r"\d+", mine[-1].message) == ["301"]
 
 
 def test_lists_are_bounded() -> None:
     """A list of more than a thousand is nobody's to review."""
     (only,) = told(floor(f"topics: [{','.join(f't{number}' for number in range(1001))}]\nkeep: {{last: 5}}"))
     assert only.code == "M119"
-    assert only.hint == "split it over several manifests"
+    assert only.hint
 
 
 def test_at_another_time() -> None:
@@ -321,4 +327,4 @@ def test_unforeseen_refusals_have_words() -> None:
     assert (code, message) == ("M119", "Something new")
     assert hint
     assert _what_fits(RetentionFloor, ()) == ""
-    assert _what_fits(RetentionFloor, ("spec", "topics", 3)) == 'such as topics: ["clicks-*"]'
+    assert _what_fits(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')

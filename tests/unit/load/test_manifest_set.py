@@ -47,9 +47,9 @@ def test_which_cluster() -> None:
     assert made is not None
     assert made.for_cluster().cluster.metadata.name == "prod-eu"
     several = two_clusters()
-    with pytest.raises(UsageError, match="the manifests hold 2 clusters: say --cluster prod-eu or prod-us"):
+    with pytest.raises(UsageError, match=r"--cluster prod-eu or prod-us"):
         several.for_cluster()
-    with pytest.raises(UsageError, match="no Cluster called prod-ap in the manifests; did you mean"):
+    with pytest.raises(UsageError, match=r"prod-ap\b.*\bprod-(eu|us)\b(?!.*prod-)"):
         several.for_cluster("prod-ap")
-    with pytest.raises(UsageError, match="known: prod-eu, prod-us"):
+    with pytest.raises(UsageError, match=r"staging\b.*\bprod-eu, prod-us\b"):
         several.for_cluster("staging")

@@ -114,9 +114,8 @@ def test_examples_of_the_docs_are_valid(name: str, tmp_path: Path) -> None:
 
 def test_codes_without_an_example_are_told_in_words() -> None:
     """An entry without an example holds the title and the explanation."""
-    assert reference.error_section({}).startswith(
-        "### M001 no such file or folder\n\nA path that was given does not exist."
-    )
+    code, entry = next(iter(CODES.items()))
+    assert reference.error_section({}).startswith(f"### {code} {entry.title}\n\n{entry.explanation}")
 
 
 def test_unknown_sections_are_errors() -> None:

@@ -63,7 +63,7 @@ def test_folder_of_anything_else_is_refused_untouched(temporary: Path, path: str
     (temporary / "kafka-sandbox-link").symlink_to(tree)
     (temporary / "link").symlink_to(tree)
     before = contents(temporary.parent)
-    with pytest.raises(SandboxError, match="nothing was removed"):
+    with pytest.raises(SandboxError):
         folder.remove(Path(path.format(tree=tree, tmp=temporary)))
     assert contents(temporary.parent) == before
 
@@ -72,5 +72,5 @@ def test_folder_of_anything_else_is_refused_untouched(temporary: Path, path: str
 @pytest.mark.parametrize("path", ["/", "/kafka-sandbox-x", "/home", "/tmp/../kafka-sandbox-x"])
 def test_folder_far_outside_is_no_sandboxs(path: str) -> None:
     """Asked about only: no test may hand such a path to anything that removes."""
-    with pytest.raises(SandboxError, match="nothing was removed"):
+    with pytest.raises(SandboxError):
         folder.prove(Path(path))

@@ -1,6 +1,7 @@
 """The lists of jars, and what is accepted as a whole cache. No network: downloads are in tests/kafka."""
 
 import hashlib
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from reconciler.sandbox.jars import (
     render_settings,
     versions,
 )
+from tests.golden.wording import mentions
 
 
 def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
@@ -38,7 +40,7 @@ def test_lists_hold_coordinates_and_hashes_and_no_address(version: str) -> None:
 
 def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
     """Fetching something unlisted would mean running something unchecked."""
-    with pytest.raises(SandboxError, match=f"Kafka 0.7; there is one for .*{DEFAULT_VERSION}"):
+    with pytest.raises(SandboxError, match=rf"\b0\.7\b.*{re.escape(DEFAULT_VERSION)}"):
         read_list("0.7")
 
 
@@ -46,14 +48,16 @@ def test_a_whole_cache_is_accepted_and_every_kind_of_damage_is_named(tmp_path: P
     """A tampered, missing or foreign jar is named, so that a reader knows what to look at."""
     jars = [Jar("org.a", "one", "1", digest(b"1")), Jar("org.a", "two", "2", digest(b"2"))]
     (tmp_path / "one-1.jar").write_bytes(b"1")
-    assert mismatch(tmp_path, jars) == "two-2.jar is missing"
+    missing = mismatch(tmp_path, jars)
+    assert missing is not None
+    assert mentions(missing, "two-2.jar")
     (tmp_path / "two-2.jar").write_bytes(b"2")
     assert mismatch(tmp_path, jars) is None
     (tmp_path / "two-2.jar").write_bytes(b"tampered")
-    assert str(mismatch(tmp_path, jars)).startswith("two-2.jar does not have the sha256")
+    assert mentions(str(mismatch(tmp_path, jars)), "two-2.jar", "sha256")
     (tmp_path / "two-2.jar").write_bytes(b"2")
     (tmp_path / "extra-1.jar").write_bytes(b"")
-    assert mismatch(tmp_path, jars) == "extra-1.jar is not on the committed list"
+    assert mentions(str(mismatch(tmp_path, jars)), "extra-1.jar")
 
 
 def test_ivy_is_told_exactly_the_list() -> None:

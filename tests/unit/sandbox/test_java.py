@@ -1,11 +1,13 @@
 """Which Java is taken, and what is said where there is none."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox.java import find_java, parse_version
+from tests.golden.wording import mentions
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def test_no_java_is_one_sentence_that_says_how_to_get_it(tmp_path: Path) -> None
     """Somebody who lacks Java needs a command, not a traceback."""
     with pytest.raises(SandboxError) as caught:
         find_java({"PATH": str(tmp_path)})
-    assert "Java 17 or later is needed" in str(caught.value)
+    assert mentions(str(caught.value), "Java 17")
     assert "install" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -34,7 +36,7 @@ def test_no_java_is_one_sentence_that_says_how_to_get_it(tmp_path: Path) -> None
 def test_an_old_java_is_refused_with_its_version(tmp_path: Path) -> None:
     """An old one would die later with an UnsupportedClassVersionError in some log."""
     java = fake_java(tmp_path / "bin", 'openjdk version "11.0.2" 2019-01-15')
-    with pytest.raises(SandboxError, match=f"{java} is version 11"):
+    with pytest.raises(SandboxError, match=rf"{re.escape(str(java))}\b.*\b11\b"):
         find_java({"PATH": str(java.parent)})
 
 

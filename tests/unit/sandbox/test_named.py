@@ -57,7 +57,7 @@ def test_a_file_whose_processes_are_gone_is_not_a_sandbox_and_down_clears_it(sta
 @pytest.mark.parametrize("name", ["", "../up", "A", "-x", "x" * 42, "a/b"])
 def test_names_that_are_no_names_are_refused(state: Path, name: str) -> None:
     """A name becomes a file."""
-    with pytest.raises(SandboxError, match="cannot name a sandbox"):
+    with pytest.raises(SandboxError):
         named.status(name)
 
 

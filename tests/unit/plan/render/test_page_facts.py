@@ -17,7 +17,8 @@ from reconciler.plan import drift, render
 from reconciler.plan.render import phrases, safe
 from reconciler.plan.within import Change, compare
 from tests.golden import report_facts
-from tests.golden.report_facts import items, numbers, shows
+from tests.golden.report_facts import items, numbers
+from tests.golden.wording import mentions
 from tests.strategies.examples import election, plan, purge
 from tests.unit.plan.render.sample_plans import (
     CALM,
@@ -107,7 +108,7 @@ def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
                 str(decision.seen.leader or "none"),
                 ",".join(map(str, decision.seen.replicas)),
             ]
-        assert shows(text, *facts), (facts, text)
+        assert mentions(text, *facts), (facts, text)
     for note in shown.notes:
         for decision in shown.decisions:
             if decision.address.policy_address == note.policy:
@@ -126,7 +127,7 @@ def test_an_address_of_several_decisions_explains_five_and_counts_the_others(nam
     heads = [line for line in lines if line.startswith("RetentionFloor/")]
     many = decisions > 5
     if many:
-        assert shows(heads.pop(0), f"RetentionFloor/{name}", str(decisions))
+        assert mentions(heads.pop(0), f"RetentionFloor/{name}", str(decisions))
         assert numbers(lines[-1]) == [str(decisions - 5)]
     assert [head.partition(":")[0] for head in heads] == covered[: min(decisions, 5)]
 
@@ -181,7 +182,7 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
             subjects = (spelling(subject), *facts)
             folded = (*facts, f"{subject}`" if spelling is not str else subject)
             assert any(
-                line.upper().startswith(word) and (shows(line, *subjects) or all(fact in line for fact in folded))
+                line.upper().startswith(word) and (mentions(line, *subjects) or all(fact in line for fact in folded))
                 for line in listed
             ), (status, subject, facts)
         ranks = [
@@ -246,7 +247,7 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
         shown = items(lines)
         rows = set(diff_items(old, new))
         for change, address, facts in rows:
-            assert any(shows(item, address, change, *facts) for item in shown), (change, address, facts)
+            assert any(mentions(item, address, change, *facts) for item in shown), (change, address, facts)
         assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in shown) == len(rows)
         for side in (old, new):
             assert any(report_facts.document.digest(side) in line for line in lines)
@@ -321,9 +322,9 @@ def test_an_entry_of_the_journal_names_who_and_what() -> None:
         else:
             facts += [entry.status, *(fact for fact in (entry.detail, entry.read_back) if fact)]
             assert (entry.code in line) == (entry.code != "NONE")
-        assert shows(line, *facts)
+        assert mentions(line, *facts)
     (line,) = plain(render.journal_text([replace(entries[1], status=None)]))
-    assert shows(line, str(entries[1].address), entries[1].run_id)
+    assert mentions(line, str(entries[1].address), entries[1].run_id)
 
 
 def words(lines: Iterable[Text]) -> list[str]:
