@@ -1,4 +1,9 @@
-"""Plans, decisions and names as Hypothesis strategies: valid by the model's rules, hostile wherever text is free."""
+"""Plans, decisions and names as Hypothesis strategies: valid by the model's rules, hostile wherever text is free.
+
+Names are texts of an alphabet, not regular expressions: Hypothesis draws a text at once and an expression character by character.
+"""
+
+import string
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -62,23 +67,26 @@ NASTY = (
 )
 LONG = "x" * 10_240
 
+_LOWER = string.ascii_lowercase + string.digits
+
 long_names = st.integers(9_000, 10_240).map("x".__mul__)
 
 group_ids = st.one_of(
     st.sampled_from(NASTY),
     long_names,
     st.text(min_size=1, max_size=30),
-    st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True),
+    st.text(_LOWER + "-", min_size=1, max_size=13),
 )
-topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
-policies = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,10}[a-z0-9])?", fullmatch=True)
+topics = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=20)
+policies = st.text(_LOWER + ".-", min_size=1, max_size=12).map(lambda name: name.strip(".-") or "p")
 prose = st.one_of(st.text(max_size=60), st.sampled_from(NASTY))
 partition_numbers = st.one_of(st.integers(0, 40), st.integers(0, 2**31 - 1))
 offsets = st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 1))
 instants_ms = st.integers(0, 253_402_300_799_999)
 brokers = st.integers(0, 2**31 - 1)
 replica_lists = st.lists(brokers, min_size=1, max_size=5, unique=True).map(tuple)
-topic_ids = st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True)
+topic_ids = st.text(string.ascii_letters + string.digits + "_-", min_size=22, max_size=22)
+sha256s = st.binary(min_size=32, max_size=32).map(bytes.hex)
 places = st.builds(Place, prose, st.integers(0, 10_000), st.integers(0, 200))
 modes = st.sampled_from(Mode)
 
@@ -144,7 +152,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
             state=GroupState.EMPTY,
             commits=draw(st.integers(0, 10**6)),
             commit_topics=draw(st.integers(0, 10**4)),
-            fingerprint=draw(st.from_regex(r"[0-9a-f]{64}", fullmatch=True)),
+            fingerprint=draw(sha256s),
             last_activity_ms=draw(st.integers(-1, 2**62)) if evidence else None,
             newest_record=(draw(partition_numbers), draw(offsets)) if evidence else None,
         ),
@@ -194,7 +202,7 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         Blocked,
         address=addresses,
         declared_at=places,
-        code=st.from_regex(r"B[0-9]{3}", fullmatch=True),
+        code=st.integers(0, 999).map("B{:03}".format),
         reason=prose,
         next_step=prose,
         unread=st.booleans(),
@@ -225,11 +233,9 @@ verdicts = st.builds(
 )
 sources = st.builds(
     Source,
-    commit=st.none() | st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
+    commit=st.none() | st.binary(min_size=20, max_size=20).map(bytes.hex),
     dirty=st.booleans(),
-    manifests=st.lists(
-        st.builds(ManifestFile, path=prose, sha256=st.from_regex(r"[0-9a-f]{64}", fullmatch=True)), max_size=2
-    ).map(tuple),
+    manifests=st.lists(st.builds(ManifestFile, path=prose, sha256=sha256s), max_size=2).map(tuple),
 )
 
 
