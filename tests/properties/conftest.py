@@ -4,6 +4,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.fakes.disk import no_waiting_for_the_disk
+
+__all__ = ["no_waiting_for_the_disk"]
+
 _TOO_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("quick", max_examples=200, deadline=None, suppress_health_check=_TOO_SLOW)
