@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pickle
 import resource
 import subprocess
 import sys
@@ -286,28 +287,20 @@ def test_an_interrupted_run_is_known_and_taken_up(made: FakeCluster, tmp_path: P
     assert journal.unfinished(PLAN) == {}
 
 
-def test_two_processes_append_whole_lines(made: FakeCluster, journal: FileJournal) -> None:
+def test_two_processes_append_whole_lines(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
     """Four processes at once: every line is whole and none is lost."""
     script = """
-import sys
+import pickle, sys
 from pathlib import Path
 from reconciler.apply.journal import FileJournal
-from reconciler.model.names import TopicPartition
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.runs import purge
-made = FakeCluster(); made.create_topic("orders", 2); made.produce("orders", {0: 100, 1: 100})
-journal = FileJournal(Path(sys.argv[1]))
+actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), FileJournal(Path(sys.argv[2]))
 for at in range(50):
-    journal.intend([purge(made, TopicPartition("orders", n), 60) for n in (0, 1)], run_id=sys.argv[2], plan_digest="p", at_ms=at)
+    journal.intend(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
 """
-    root = str(Path(__file__).parents[3])
+    actions = tmp_path / "actions"
+    actions.write_bytes(pickle.dumps([purge(made, TopicPartition("orders", number), 60) for number in (0, 1)]))
     runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(journal._path), f"run-{n}"],
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": root},
-        )
-        for n in range(4)
+        subprocess.Popen([sys.executable, "-c", script, str(actions), str(journal._path), f"run-{n}"]) for n in range(4)
     ]
     assert [each.wait(60) for each in runs] == [0, 0, 0, 0]
     entries = list(journal.entries())
