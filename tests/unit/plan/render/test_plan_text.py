@@ -10,6 +10,8 @@ from reconciler.model.names import Address, Place
 from reconciler.model.plan import LimitVerdict, Plan, Skipped, Source, UsedWaiver
 from reconciler.plan import document, render
 from reconciler.plan.render.wrap import wrapped
+from tests.golden.report_facts import items, numbers
+from tests.golden.wording import mentions
 from tests.strategies import plans as made
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
@@ -21,12 +23,10 @@ def lines(shown: Plan, **how: object) -> list[str]:
 def test_twenty_partitions_are_listed_and_twenty_one_are_folded() -> None:
     """The bound is exact, and --full lists them all."""
     twenty = [purge("clicks", number) for number in range(20)]
-    assert sum("log start" in line for line in lines(plan(*twenty))) == 20
-    folded = lines(plan(*twenty, purge("clicks", 20)))
-    assert [line for line in folded if "log start" in line] == [
-        "  ! clicks   21 partitions (0..20)   log start 1000 -> 98213"
-    ]
-    assert sum("log start" in line for line in lines(plan(*twenty, purge("clicks", 20)), full=True)) == 21
+    assert sum(line.startswith("  ! clicks[") for line in lines(plan(*twenty))) == 20
+    (folded,) = [line for line in lines(plan(*twenty, purge("clicks", 20))) if line.startswith("  ! ")]
+    assert mentions(folded, "clicks", "21 partitions", "0..20", "1000", "98213")
+    assert sum(line.startswith("  ! clicks[") for line in lines(plan(*twenty, purge("clicks", 20)), full=True)) == 21
 
 
 def test_a_folded_topic_says_totals_and_extremes() -> None:
@@ -42,57 +42,64 @@ def test_a_folded_topic_says_totals_and_extremes() -> None:
         )
         for n in range(30)
     ]
-    shown = lines(plan(*many))
-    assert "  ! clicks   30 partitions (0..29)   log start 0..2900 -> 5000..5029" in shown
+    (shown,) = [item for item in items(lines(plan(*many))) if item.startswith("  ! ")]
+    head, *details = shown.splitlines()
+    assert mentions(head, "clicks", "30 partitions", "0..29", "0..2900", "5000..5029")
     total = sum(5000 + n - 100 * n for n in range(30))
     share = 100 * total / sum(10_000 - 100 * n for n in range(30))
-    assert f"      IRREVERSIBLE: at most {total:,} records ({share:.1f} %)" in shown
-    assert '      "slow" would skip at most 106,935 records on 30 partitions' in shown
-    assert '      "fast" would skip at most 300 records on 30 partitions' in shown
-    assert any(line.startswith("      most of it on clicks[0]: 0 -> 5000, at most 5,000 records") for line in shown)
+    for facts in (
+        (f"{total:,} records", f"{share:.1f} %"),
+        ("clicks[0]", "0", "5000", "5,000 records"),
+        ('"slow"', "106,935 records", "30 partitions"),
+        ('"fast"', "300 records", "30 partitions"),
+    ):
+        assert any(mentions(line, *facts) for line in details), facts
 
 
 def test_unclean_elections_are_never_folded() -> None:
     """Each loses data without bound."""
     many = [election("orders", number, unclean=True) for number in range(25)]
-    assert sum("any live replica" in line for line in lines(plan(*many))) == 25
+    assert sum(line.startswith("  ! orders[") for line in lines(plan(*many))) == 25
 
 
 def test_more_than_ten_groups_that_would_skip_are_counted() -> None:
     """A folded topic does not grow with its readers."""
     skips = tuple((f"group-{number:02}", 50_000) for number in range(13))
     shown = lines(plan(*[purge("clicks", number, skips=skips) for number in range(21)]))
-    assert sum("would skip at most" in line for line in shown) == 10
-    assert "      and 3 more groups would skip records (--full lists them)" in shown
+    assert sum('"group-' in line for line in shown) == 10
+    assert any(mentions(line, "3 more", "--full") for line in shown)
 
 
 def test_a_plan_without_changes_is_one_sentence() -> None:
     """Quiet while all is well."""
-    assert lines(plan(satisfied("LeaderPolicy/all/x[0]"))) == [
-        "Cluster prod-eu (5L6g3nShT-eMCtK--X86sw)   commit 4f2c9aa   1 in sync",
-        "",
-        "No changes; 1 in sync.",
-    ]
+    head, empty, sentence = lines(plan(satisfied("LeaderPolicy/all/x[0]")))
+    assert mentions(head, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "4f2c9aa", "1")
+    assert empty == ""
+    assert numbers(sentence) == ["1"]
 
 
 def test_a_saved_plan_says_where_and_how_long() -> None:
     """Also one without changes: somebody may want to apply it."""
     for shown in (plan(), plan(removal())):
         text = lines(shown, saved_to="plan.json")
-        assert f"Digest {document.digest(shown)}" in text
-        assert text[-1] == "Expires 2026-11-22T10:00:00Z (1 d after the scan)   saved to plan.json"
+        assert mentions(text[-2], document.digest(shown))
+        assert mentions(text[-1], "2026-11-22T10:00:00Z", "1 d", "plan.json")
 
 
 def test_uncommitted_changes_and_no_checkout_are_told() -> None:
     """A reviewer asks what commit this is."""
-    assert "commit 4f2c9aa and uncommitted changes" in lines(plan(source=Source(commit="4f2c9aa" * 5, dirty=True)))[0]
+    clean, dirty = (lines(plan(source=Source(commit="4f2c9aa" * 5, dirty=dirty)))[0] for dirty in (False, True))
+    assert mentions(clean, "4f2c9aa")
+    assert mentions(dirty, "4f2c9aa", "uncommitted")
+    assert "uncommitted" not in clean
     assert "commit" not in lines(plan(source=Source()))[0]
 
 
 def test_what_is_incomplete_or_narrowed_comes_first() -> None:
     """Whoever reads only the top knows that this is not everything."""
     shown = lines(plan(removal(), incomplete=("broker 2 did not answer",), targets=("GroupRemoval/dead-etl",)))
-    assert shown[2:4] == ["Incomplete: broker 2 did not answer", "Only: GroupRemoval/dead-etl"]
+    assert mentions(shown[2], "broker 2 did not answer")
+    assert mentions(shown[3], "GroupRemoval/dead-etl")
 
 
 def test_refusals_and_waivers_are_shown_with_their_remaining_life() -> None:
@@ -110,29 +117,26 @@ def test_refusals_and_waivers_are_shown_with_their_remaining_life() -> None:
         for name, passed in (("recordsPercent", True), ("topics", False))
     ]
     shown = lines(plan(purge(), limits=tuple(verdicts)))
-    assert [line for line in shown if line.startswith("REFUSED")] == ["REFUSED: topics: too much"]
-    assert [line for line in shown if line.startswith("Waiver")] == [
-        (
-            "Waiver first-purge: recordsPercent up to 100 for RetentionFloor/clicks, expires 2026-12-01T00:00:59Z, in 9 d 14 h "
-            "(manifests/waivers.yaml:3)"
-        )
-    ]
+    assert [line for line in shown if "too much" in line] == ["REFUSED: topics: too much"]
+    (used,) = [line for line in shown if "first-purge" in line]
+    limit = ("recordsPercent", "100", "RetentionFloor/clicks")
+    assert mentions(used, *limit, "2026-12-01T00:00:59Z", "9 d 14 h", "manifests/waivers.yaml:3")
 
 
 def test_skipped_subjects_are_counted_and_listed_in_full() -> None:
     """They are nobody's business until somebody asks."""
     shown = plan(Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use"))
-    assert lines(shown)[-1] == "No changes; 1 skipped."
-    assert 'Skipped: "live" — it is in use' in lines(shown, full=True)
+    assert numbers(lines(shown)[-1]) == ["1"]
+    assert not any('"live"' in line for line in lines(shown))
+    assert any(mentions(line, '"live"', "it is in use") for line in lines(shown, full=True))
 
 
 def test_many_blocked_partitions_of_a_topic_are_one_line() -> None:
     """And 20 are 20: each wants an answer."""
     many = [blocked(f"RetentionFloor/a/orders[{number}]") for number in range(21)]
-    assert sum(line.startswith("Blocked: ") for line in lines(plan(*many[:20]))) == 20
-    shown = [line for line in lines(plan(*many)) if line.startswith("Blocked: ")]
-    assert len(shown) == 1
-    assert shown[0].startswith("Blocked: 21 partitions of orders, such as orders[0] — group")
+    assert sum("(B204)" in line for line in lines(plan(*many[:20]))) == 20
+    (shown,) = [line for line in lines(plan(*many)) if "(B204)" in line]
+    assert mentions(shown, "21 partitions", "orders", "orders[0]")
 
 
 def test_waiting_partitions_are_folded_by_clock_or_by_reason() -> None:
@@ -145,10 +149,9 @@ def test_waiting_partitions_are_folded_by_clock_or_by_reason() -> None:
             waiting("LeaderPolicy/all/y[0]", until_ms=None, reason="broker 1 is away"),
         )
     )
-    assert [line for line in shown if line.startswith("Waiting")] == [
-        "Waiting: 2 partitions of x, y — broker 1 is away",
-        "Waiting: 3 partitions of t (in 1 s to 3 s), such as t[0] — at 0",
-    ]
+    replicas, clock = [line for line in shown if line.startswith("Waiting")]
+    assert mentions(replicas, "2 partitions", "x, y", "broker 1 is away")
+    assert mentions(clock, "3 partitions", "t", "1 s", "3 s", "t[0]", "at 0")
 
 
 def test_colour_is_a_style_of_whole_lines() -> None:

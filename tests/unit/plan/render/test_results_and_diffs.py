@@ -1,6 +1,7 @@
 """What became of a plan, what differs between two, one decision laid open, and the journal."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source
 from reconciler.plan import document, render
 from reconciler.plan.within import Change, compare
+from tests.golden.report_facts import items, numbers
+from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 
@@ -32,13 +35,18 @@ def test_outcomes_come_worst_first_with_totals_and_advice() -> None:
         Outcome(action=removal(), status=Status.NOT_ATTEMPTED, detail="the run was interrupted"),
     ]
     shown = [line.plain for line in render.results_text(plan(), outcomes)]
-    assert shown[2:6] == [
-        "  FAILED: orders[3] — the broker refused; TOPIC_AUTHORIZATION_FAILED",
-        '  Not attempted: "old-etl" — the run was interrupted',
-        "  Stale: orders[2] — the topic was deleted and made again",
-        "  Applied: orders[1] — now log start 98213",
-    ]
-    assert shown[7] == "Result: 1 applied, 1 stale, 1 not attempted, 1 failed; at most 97,213 records removed."
+    for line, facts in zip(
+        shown[2:6],
+        (
+            ("FAILED", "orders[3]", "the broker refused", "TOPIC_AUTHORIZATION_FAILED"),
+            ("Not attempted", '"old-etl"', "the run was interrupted"),
+            ("Stale", "orders[2]", "the topic was deleted and made again"),
+            ("Applied", "orders[1]", "log start 98213"),
+        ),
+        strict=True,
+    ):
+        assert mentions(line, *facts)
+    assert mentions(shown[7], "1 applied", "1 stale", "1 not attempted", "1 failed", "97,213 records")
     assert [line.split(":")[1].strip() for line in shown[8:]] == ["failed", "not attempted", "stale"]
 
 
@@ -46,8 +54,9 @@ def test_partitions_that_ended_alike_are_folded() -> None:
     """21 partitions applied are one line with the sum; another ending stays apart."""
     outcomes = [done(number) for number in range(22)] + [done(30, Status.FAILED, code="X", removed_max=0)]
     shown = [line.plain for line in render.results_text(plan(), outcomes)]
-    assert "  FAILED: orders[30] — X" in shown
-    assert f"  Applied: 22 partitions of orders — at most {22 * 97_213:,} records removed" in shown
+    failed, applied = shown[2:4]
+    assert mentions(failed, "FAILED", "orders[30]", "X")
+    assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
 
 
 def test_of_many_each_ending_is_a_row_of_its_own() -> None:
@@ -57,61 +66,63 @@ def test_of_many_each_ending_is_a_row_of_its_own() -> None:
         *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
         done(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
     ]
-    assert [line.plain for line in render.results_text(plan(), outcomes)][2:5] == [
-        "  Stale: 20 partitions of orders — gone",
-        "  Stale: 2 partitions of orders — moved",
-        "  Stale: orders[22] — moved; OFFSET_OUT_OF_RANGE",
-    ]
+    rows = [line.plain for line in render.results_text(plan(), outcomes) if line.plain.startswith("  ")]
+    assert [numbers(row) for row in rows] == [["20"], ["2"], ["22"]]
+    assert mentions(rows[0], "Stale", "20 partitions", "orders", "gone")
+    assert mentions(rows[1], "Stale", "2 partitions", "orders", "moved")
+    assert mentions(rows[2], "Stale", "orders[22]", "moved", "OFFSET_OUT_OF_RANGE")
 
 
 def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
     """60,000 characters by default, for a summary and for a comment: rows up to there, then the cut, then what to do."""
     outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = render.results_markdown(plan(), outcomes)
-    assert len(text) == 59_829
-    rows = text.splitlines()
-    assert rows[2:4] == ["- **Stale** `orders[0]`: x0", "- **Stale** `orders[1]`: x1"]
-    assert rows[-5:-1] == [
-        "- **Stale** `orders[1819]`: x1819",
-        "",
-        "**Cut here:** the results file holds every outcome.",
-        "",
-    ]
-    assert rows[-1].startswith("**Next:** stale: ")
+    assert 59_500 < len(text) <= 60_000
+    *rows, empty, note, also_empty, advice = text.splitlines()[2:]
+    assert rows == [f"- **Stale** `orders[{number}]`: x{number}" for number in range(len(rows))]
+    assert 1_500 < len(rows) < 9_000
+    assert (empty, also_empty) == ("", "")
+    assert note.startswith("**")
+    assert mentions(advice, "stale")
     shorter = render.results_markdown(plan(), outcomes, limit_chars=4_000)
     assert 3_700 < len(shorter) <= 4_000
 
 
 def test_nothing_to_do_is_said() -> None:
     """No empty report."""
-    assert [line.plain for line in render.results_text(plan(), [])][-1] == "Result: nothing to do."
+    last = [line.plain for line in render.results_text(plan(), [])][-1]
+    assert last.startswith("Result: ")
+    assert numbers(last) == []
 
 
 def test_results_as_markdown_and_annotations() -> None:
     """For a job summary, and at the top of a failed run."""
     outcomes = [done(1), done(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
     text = render.results_markdown(plan(), outcomes)
-    assert text.startswith(
-        "### `prod-eu`: 1 applied, 1 failed; at most 97,213 records removed.\n\n- **FAILED** `orders[2]`: "
-    )
-    assert "**Next:** failed: read the broker's answer" in text
+    head, _, first, *_, advice = text.splitlines()
+    assert head.startswith("### `prod-eu`: ")
+    assert mentions(head, "1 applied", "1 failed", "97,213 records")
+    assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
+    assert mentions(advice, "failed")
     assert len(render.results_markdown(plan(), [done(n, Status.STALE, detail=f"x{n}") for n in range(9000)])) <= 60_000
-    assert render.results_github(plan(), outcomes).splitlines() == [
-        "::error title=FAILED::orders[2]: refused; POLICY_VIOLATION",
-        "::notice title=apply on prod-eu::1 applied, 1 failed; at most 97,213 records removed.",
-    ]
+    error, notice = render.results_github(plan(), outcomes).splitlines()
+    assert error.startswith("::error title=FAILED::orders[2]: ")
+    assert mentions(error, "refused", "POLICY_VIOLATION")
+    assert re.match("::notice title=[^:]*prod-eu::", notice)
+    assert mentions(notice, "1 failed", "97,213 records")
 
 
 def test_annotations_stand_at_the_manifest_and_are_few() -> None:
     """GitHub shows ten of a level; the rest is counted."""
     many = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
     shown = render.github(plan(*many)).splitlines()
-    assert shown[0].startswith(
-        "::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=blocked (B204)::orders[1]: "
+    assert re.match(
+        r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", shown[0]
     )
     assert len([line for line in shown if line.startswith("::warning")]) == 11
-    assert shown[10] == "::warning title=blocked::2 more are blocked; the plan lists them"
-    assert shown[11].startswith("::notice title=plan for prod-eu::no changes; 12 blocked. Digest sha256:")
+    assert numbers(shown[10]) == ["2"]
+    assert re.match("::notice title=[^:]*prod-eu::", shown[11])
+    assert mentions(shown[11], "12 blocked", document.digest(plan(*many)))
 
 
 def test_no_annotation_is_left_out_in_silence() -> None:
@@ -119,9 +130,11 @@ def test_no_annotation_is_left_out_in_silence() -> None:
     failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
     shown = render.results_github(plan(), failed).splitlines()
     assert len(shown) == 12
-    assert shown[10] == "::error title=more::5 more ended like these; the results list them"
+    assert shown[10].startswith("::error ")
+    assert numbers(shown[10]) == ["5"]
     shown = render.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
-    assert shown[10] == "::warning title=incomplete plan::4 more facts are missing; the plan lists them"
+    assert shown[10].startswith("::warning ")
+    assert numbers(shown[10]) == ["4"]
 
 
 def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
@@ -135,19 +148,26 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
         election(),
     )
     shown = [line.plain for line in render.diff_text(compare(old, new))]
-    assert shown[3:] == [
-        "  - GroupRemoval/dead-etl/old-etl   gone: group removal, 12 committed offsets",
-        "  + GroupRemoval/dead-etl/other   new: group removal, 12 committed offsets",
-        "  > RetentionFloor/orders-gdpr/orders[1]   larger: first offset kept 98213 -> 99000, 787 records",
-        "  < RetentionFloor/orders-gdpr/orders[2]   smaller: first offset kept 98213 -> 98000, 213 records",
-        "  ~ RetentionFloor/orders-gdpr/orders[3]   changed: log start 1000 -> 98213, at most 97,213 records",
-        "      equal.topic_id: kAwXdc4bS8uMfEXAMPLE0g → another",
-        "",
-        "Differences: 1 new, 1 gone, 1 larger, 1 smaller, 1 changed.",
-    ]
-    text = render.diff_markdown(compare(old, new))
-    assert text.startswith("### Differences: 1 new, 1 gone, 1 larger, 1 smaller, 1 changed.")
-    assert "- **larger** `RetentionFloor/orders-gdpr/orders[1]`: first offset kept 98213 → 99000, 787 records" in text
+    tally = ("1 new", "1 gone", "1 larger", "1 smaller", "1 changed")
+    assert mentions(shown[-1], *tally)
+    for item, sign, facts in zip(
+        items(shown[3:-2]),
+        "-+><~",
+        (
+            ("GroupRemoval/dead-etl/old-etl", "gone", "12"),
+            ("GroupRemoval/dead-etl/other", "new", "12"),
+            ("RetentionFloor/orders-gdpr/orders[1]", "larger", "98213", "99000", "787"),
+            ("RetentionFloor/orders-gdpr/orders[2]", "smaller", "98213", "98000", "213"),
+            ("RetentionFloor/orders-gdpr/orders[3]", "changed", "equal.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"),
+        ),
+        strict=True,
+    ):
+        assert item.startswith(f"  {sign} ")
+        assert mentions(item, *facts)
+    head, *rows = render.diff_markdown(compare(old, new)).splitlines()
+    assert mentions(head, *tally)
+    larger = ("**larger**", "`RetentionFloor/orders-gdpr/orders[1]`", "98213", "99000", "787")
+    assert any(mentions(row, *larger) for row in rows)
     rows = json.loads("".join(render.diff_json(compare(old, new))))
     assert [row["change"] for row in rows["entries"]] == ["gone", "new", "larger", "smaller", "changed"]
     assert rows["entries"][0]["new"] is None
@@ -157,13 +177,16 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
 
 def test_equal_plans_and_two_clusters() -> None:
     """The two answers that need no list."""
-    assert [line.plain for line in render.diff_text(compare(plan(purge()), plan(purge())))][
-        -1
-    ] == "No differences in what would be done."
+    *head, empty, total = [line.plain for line in render.diff_text(compare(plan(purge()), plan(purge())))]
+    assert (len(head), empty, numbers(total)) == (2, "", [])
     assert json.loads("".join(render.diff_json(compare(plan(), plan()))))["entries"] == []
     other = plan(cluster_id="another")
-    assert "These are two clusters" in [line.plain for line in render.diff_text(compare(plan(), other))][2]
-    assert "**These are two clusters" in render.diff_markdown(compare(plan(), other))
+    third = [line.plain for line in render.diff_text(compare(plan(), other))][2]
+    assert mentions(third, plan().cluster_id, "another")
+    assert any(
+        row.startswith("- **") and plan().cluster_id in row and "another" in row
+        for row in render.diff_markdown(compare(plan(), other)).splitlines()
+    )
 
 
 def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
@@ -186,16 +209,16 @@ def test_a_comparison_folds_a_topic() -> None:
     old = plan(*[purge("clicks", number) for number in range(64)])
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
     shown = [line.plain for line in render.diff_text(compare(old, new))]
-    assert shown[3] == (
-        f"  > RetentionFloor/clicks-gdpr/clicks   larger: 64 partitions, at most {64 * 97_213:,} -> {64 * 97_214:,} records"
-    )
+    (row,) = shown[3:-2]
+    assert row.startswith("  > RetentionFloor/clicks-gdpr/clicks ")
+    assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
 
 
 def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
     """Each loses data."""
     new = plan(*[election(partition=number, unclean=True) for number in range(25)])
     shown = [line.plain for line in render.diff_text(compare(plan(), new))]
-    assert sum("unclean election, leader none -> any live replica" in line for line in shown) == 25
+    assert sum(mentions(line, "new", "unclean") for line in shown) == 25
 
 
 def test_a_folded_change_says_what_changed() -> None:
@@ -207,23 +230,24 @@ def test_a_folded_change_says_what_changed() -> None:
         for one in old[25:]
     ]
     shown = [line.plain for line in render.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
-    most = f"at most {25 * 97_213:,} -> {25 * 97_213:,} records"
-    assert shown[3:-2] == [
-        f"  ~ RetentionFloor/orders-gdpr/orders   changed: 25 partitions, {most}",
-        "      such as orders[0]: equal.topic_id: kAwXdc4bS8uMfEXAMPLE0g → another",
-        f"  ~ RetentionFloor/orders-gdpr/orders   changed: 25 partitions, {most}",
-        '      such as orders[25]: equal.guard.accepted."billing": none → 5',
-        "      such as orders[25]: equal.guard.consumers: block → ignore",
-    ]
+    other_topic, other_guard = items(shown[3:-2])
+    assert mentions(
+        other_topic, "changed", "25 partitions", "orders[0]", "equal.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
+    )
+    assert mentions(
+        other_guard, "changed", "25 partitions", "orders[25]", 'equal.guard.accepted."billing"', "5", "block", "ignore"
+    )
+    for row in (other_topic, other_guard):
+        assert row.startswith("  ~ RetentionFloor/orders-gdpr/orders ")
+        assert row.count(f"{25 * 97_213:,}") == 2
 
 
 def test_a_log_that_begins_lower_is_larger() -> None:
     """The comparison says what `--within` says: more would go, though the target is the same."""
     old, new = purge(log_start=900), purge(log_start=0)
     shown = [line.plain for line in render.diff_text(compare(plan(old), plan(new)))]
-    assert shown[3] == (
-        "  > RetentionFloor/orders-gdpr/orders[3]   larger: the log starts at 0, it was 900; at most 97,313 -> 98,213 records"
-    )
+    assert shown[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
+    assert mentions(shown[3], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
     (both,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
@@ -240,48 +264,47 @@ def test_a_purge_is_explained_with_its_arithmetic() -> None:
     """Each number of the plan can be checked by hand."""
     text = explained("RetentionFloor/orders-gdpr/orders[3]", purge(skips=(("billing", 52_000), ("late", 10))))
     assert "1000 < 98213 <= 250000" in text
-    assert "98213 - 1000 = 97,213 at most; 97,213 / 249,000 = 39.0 %" in text
-    assert '"billing" stood at 52000: 98213 - 52000 = 46,213 records skipped at most' in text
-    assert '"late" stood at 10: 98213 - 1000 = 97,213 records skipped at most' in text
-    assert "Owner        team-orders" in text
-    assert "Undo         impossible" in text
+    assert mentions(text, "98213 - 1000 = 97,213", "97,213 / 249,000 = 39.0 %")
+    assert any(mentions(line, '"billing"', "52000", "98213 - 52000 = 46,213") for line in text.splitlines())
+    assert any(mentions(line, '"late"', "10", "98213 - 1000 = 97,213") for line in text.splitlines())
+    assert mentions(text, "team-orders")
 
 
 def test_other_decisions_are_explained() -> None:
     """Facts, rule, and what to do."""
-    assert "its newest record is __consumer_offsets[17] offset 4711" in explained(
-        "GroupRemoval/dead-etl/old-etl", removal()
-    )
+    with_evidence = explained("GroupRemoval/dead-etl/old-etl", removal())
+    assert mentions(with_evidence, "__consumer_offsets[17]", "4711", "3 d")
     no_evidence = replace(
         removal(), idle_for_ms=0, seen=replace(removal().seen, last_activity_ms=None, newest_record=None)
     )
-    assert "no evidence asked for: idleFor is 0s" in explained("GroupRemoval/dead-etl/old-etl", no_evidence)
-    assert "ElectLeaders payments[0], preferred: leader 2 -> 1" in explained("LeaderPolicy/all/payments[0]", election())
+    assert mentions(explained("GroupRemoval/dead-etl/old-etl", no_evidence), "idleFor is 0s")
+    elected = explained("LeaderPolicy/all/payments[0]", election())
+    assert mentions(elected, "ElectLeaders", "payments[0]", "preferred", "2 -> 1")
     assert "unbounded" in explained("LeaderPolicy/all/payments[0]", election(unclean=True))
-    told = explained("RetentionFloor/orders-gdpr/orders[5]", blocked())
-    assert "Next         let it catch up" in told
-    assert "`reconciler explain B204` says more" in told
-    assert "2026-11-21T10:00:12Z, in 12 s" in explained("RetentionFloor/s/t[0]", waiting("RetentionFloor/s/t[0]"))
-    assert "already as desired" in explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]"))
+    text = explained("RetentionFloor/orders-gdpr/orders[5]", blocked())
+    assert mentions(text, blocked().next_step, "`reconciler explain B204`")
+    text = explained("RetentionFloor/s/t[0]", waiting("RetentionFloor/s/t[0]"))
+    assert mentions(text, "2026-11-21T10:00:12Z", "12 s")
+    assert explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]")).startswith("LeaderPolicy/all/x[0]: ")
 
 
 def test_a_topic_or_policy_explains_what_it_holds() -> None:
     """The first few in full, the rest counted."""
     many = [purge("clicks", number) for number in range(9)]
     text = explained("RetentionFloor/clicks-gdpr/clicks", *many, purge())
-    assert text.startswith("RetentionFloor/clicks-gdpr/clicks: 9 record deletions (at most 874,917 records).")
-    assert text.count("records are to be deleted") == 5
-    assert text.endswith("and 4 more; name one of them to see it")
-    assert explained("RetentionFloor/clicks-gdpr", *many[:2]).count("records are to be deleted") == 2
+    head, *lines = text.splitlines()
+    assert mentions(head, "RetentionFloor/clicks-gdpr/clicks", "9", "874,917 records")
+    assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in lines) == 5
+    assert numbers(lines[-1]) == ["4"]
+    two = explained("RetentionFloor/clicks-gdpr", *many[:2]).splitlines()
+    assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in two) == 2
 
 
 def test_an_address_that_is_not_there_is_a_usage_error() -> None:
     """With the one that was probably meant."""
-    with pytest.raises(
-        UsageError, match=r"nothing at .*orders\[4\]; did you mean RetentionFloor/orders-gdpr/orders\[3\]"
-    ):
+    with pytest.raises(UsageError, match=r"orders\[4\].*RetentionFloor/orders-gdpr/orders\[3\]"):
         explained("RetentionFloor/orders-gdpr/orders[4]", purge())
-    with pytest.raises(UsageError, match="`show --full` lists what it decides"):
+    with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`show --full`"):
         explained("LeaderPolicy/none", purge())
 
 
@@ -300,10 +323,11 @@ def test_the_journal_says_who_meant_what_and_what_became_of_it() -> None:
     outcome = replace(
         intent, event=Event.OUTCOME, status=Status.APPLIED, detail="", code="NONE", read_back="log start 98213"
     )
-    assert [line.plain for line in render.journal_text([intent, outcome])] == [
-        (
-            "2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  intent: delete_records (topic orders, partition 3, before_offset 98213) "
-            "by ci from 4f2c9aa, run abc"
-        ),
-        "2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  applied: log start 98213, run abc",
-    ]
+    begin, end = [line.plain for line in render.journal_text([intent, outcome])]
+    for line in (begin, end):
+        assert line.startswith("2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  ")
+        assert mentions(line, "run abc")
+    assert mentions(
+        begin, "intent", "delete_records", "topic orders", "partition 3", "before_offset 98213", "ci", "4f2c9aa"
+    )
+    assert mentions(end, "applied", "log start 98213")
