@@ -95,18 +95,18 @@ def assert_annotations(plan: Plan) -> None:
 
 def items(lines: Iterable[str]) -> list[str]:
     """Each line together with the lines below it that are indented deeper; an empty line ends an item."""
-    found: list[str] = []
+    grouped: list[str] = []
     indent = -1
     for line in lines:
         depth = len(line) - len(line.lstrip())
         if not line.strip():
             indent = -1
         elif 0 <= indent < depth:
-            found[-1] += f"\n{line}"
+            grouped[-1] += f"\n{line}"
         else:
-            found.append(line)
+            grouped.append(line)
             indent = depth
-    return found
+    return grouped
 
 
 def without_reasons(shown: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
