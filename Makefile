@@ -8,6 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 3
 MUTMUT := 3.8.1
 MUTANTS := $(or $(OUT),mutants-report)
 
@@ -15,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows
+.PHONY: help java setup demo check test test-long test-unit test-spark test-kafka fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,11 +48,16 @@ check: setup  ## lint, format, types, import contracts, schemas fresh
 	$(BIN)/reconciler schema --check
 	$(BIN)/zizmor --offline --quiet .github
 
-test: java setup  ## everything, real brokers included
-	$(PYTEST)
+test: java setup  ## everything, on real brokers and real Spark: about a quarter of an hour, WORKERS=3
+	@echo "test: all tests, on real brokers and real Spark, in $(WORKERS) processes side by side; about a quarter of an hour on two cores." >&2
+	@echo "test: a dot is a test that passed; a failure is printed at the end, with the command that runs that test again." >&2
+	$(PYTEST) -q -n $(WORKERS)
 
-test-unit: setup  ## no network, no Spark; a minute or two
-	$(PYTEST) tests/unit tests/properties tests/golden
+test-long: java setup  ## the same with many more repetitions of what is rare: WORKERS=3
+	RECONCILER_TEST_LONG=1 $(PYTEST) -q -n $(WORKERS)
+
+test-unit: setup  ## no network, no Spark: under a minute
+	$(PYTEST) -q -n 2 tests/unit tests/properties tests/golden
 
 test-spark: java setup  ## real Spark
 	$(PYTEST) tests/spark

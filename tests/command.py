@@ -4,15 +4,14 @@
 about the process itself (signals, streams, interpreters, what a start costs) takes `reconciler_process`.
 """
 
-import io
 import logging
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from reconciler.cli.app import run
 
@@ -27,9 +26,9 @@ def command(*words: str) -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """This process's variables without those that change what the command line does, and with `more`.
 
-    PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit.
+    PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit; COLUMNS is set in the workers of pytest-xdist.
     """
-    unwanted = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED")
+    unwanted = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED", "COLUMNS", "LINES")
     return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)} | more
 
 
@@ -57,38 +56,49 @@ def output(folder: Path, *words: str, stdin: bytes = b"", **more: str) -> subpro
     variables = environment(**{"RECONCILER_SPARK_MASTER": "local[2]"} | more)
     if "SPARK_REMOTE" not in more:
         variables.pop("SPARK_REMOTE", None)
-    with _streams(stdin) as (stdout, stderr), _folder(folder), _variables(variables), _logging():
+    with _folder(folder), _variables(variables), _logging(), _streams(stdin) as written:
         code = run(words)
-    return subprocess.CompletedProcess(list(words), code, stdout.getvalue(), stderr.getvalue())
+    return subprocess.CompletedProcess(list(words), code, *written)
 
 
 def _text(answer: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(answer.args, answer.returncode, answer.stdout.decode(), answer.stderr.decode())
 
 
-class _Memory(io.BytesIO):
-    """Bytes that outlive the text stream on top of them."""
-
-    def close(self) -> None:
-        """Leave the bytes readable."""
-
-
 @contextmanager
-def _streams(stdin: bytes) -> Iterator[tuple[_Memory, _Memory]]:
-    """Standard streams of this process in memory, none of them a terminal."""
+def _streams(stdin: bytes) -> Iterator[list[bytes]]:
+    """Standard streams of this process in files, none of them a terminal.
+
+    The file descriptors themselves are redirected, so that what the Kafka client's C library writes is seen as well. The list holds
+    what was written to stdout and stderr once the block has ended.
+    """
     before = (sys.stdin, sys.stdout, sys.stderr)
-    stdout, stderr = _Memory(), _Memory()
-    sys.stdin, sys.stdout, sys.stderr = _stream(_Memory(stdin)), _stream(stdout), _stream(stderr)
-    try:
-        yield stdout, stderr
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        sys.stdin, sys.stdout, sys.stderr = before
-
-
-def _stream(buffer: io.BytesIO) -> TextIO:
-    return io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", write_through=True)
+    written: list[bytes] = []
+    with ExitStack() as files:
+        streams = [files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        streams[0].write(stdin)
+        streams[0].seek(0)
+        for stream in before[1:]:
+            stream.flush()
+        saved = [os.dup(descriptor) for descriptor in range(3)]
+        for descriptor, stream in enumerate(streams):
+            os.dup2(stream.fileno(), descriptor)
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(descriptor, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+            for descriptor, mode in enumerate("rww")
+        )
+        try:
+            yield written
+        finally:
+            for stream in (sys.stdin, sys.stdout, sys.stderr):
+                stream.close()
+            sys.stdin, sys.stdout, sys.stderr = before
+            for descriptor, copy in enumerate(saved):
+                os.dup2(copy, descriptor)
+                os.close(copy)
+            for stream in streams[1:]:
+                stream.seek(0)
+                written.append(stream.read())
 
 
 @contextmanager

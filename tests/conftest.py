@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.named import status
 from reconciler.scan.scan import Engine, close
-from tests import services
 from tests.schedule import GroupScheduling, sort_key
+from tests.spark import shared_server
+from tests.spark.servers import connect_server
 
 # A shell that starts the tests in the background makes them, and every command that they start, deaf to Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -22,8 +23,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three brokers, shared by all tests of the run, in other processes too: use names of your own, and leave all brokers running.
+def cluster() -> Iterator[Cluster]:
+    """Three brokers for all tests of this process: use names of your own, and leave all brokers running and no group that blocks others.
+
+    Each worker has brokers of its own. Two tests at the same time on the same brokers would disturb each other: a group that goes
+    while another test plans is one that the plan knows nothing about, and blocks.
 
     RECONCILER_TEST_SANDBOX names a sandbox that is up already (`reconciler sandbox up --name …`), for quick repeats.
     """
@@ -33,22 +37,22 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         assert running is not None, f"RECONCILER_TEST_SANDBOX names {name}, which is not up"
         yield running
         return
-    yield from _service("brokers", request.config, tmp_path_factory)
+    started = start(3, name="tests")
+    try:
+        yield started
+    finally:
+        stop(started)
 
 
 @pytest.fixture(scope="session")
 def spark_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The `sc://` address of a Spark Connect server, shared by all tests of the run."""
-    yield from _service("spark_connect", request.config, tmp_path_factory)
-
-
-def _service(name: str, config: pytest.Config, folders: pytest.TempPathFactory) -> Iterator[Any]:
-    shared = _worker_input(config).get("services")
+    """The `sc://` address of a Spark Connect server, one for all processes of the run."""
+    shared = _worker_input(request.config).get("spark_server")
     if shared is not None:
-        yield services.ask(Path(shared), name)
+        yield shared_server.ask(Path(shared))
         return
-    with services.SERVICES[name](folders.mktemp(name)) as server:
-        yield server
+    with connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -58,21 +62,23 @@ def engine() -> Engine:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _end_spark() -> Iterator[None]:
-    """End this process's Spark session, whichever test started it."""
+def _end_jvms() -> Iterator[None]:
+    """End what tests of this process started and keep warm: its Spark session, and Kafka's tools."""
     yield
     close()
+    if "tests.toolbox" in sys.modules:
+        sys.modules["tests.toolbox"].close_toolboxes()
 
 
 class MainProcess:
-    """A plugin of the process that hands tests out to workers: it owns the servers that they share."""
+    """A plugin of the process that hands tests out to workers."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="reconciler-tests-", ignore_cleanup_errors=True)
-        self._host = services.ServiceHost(Path(self._folder.name))
+        self._spark_server = shared_server.SharedServer(Path(self._folder.name))
 
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["services"] = self._folder.name
+        node.workerinput["spark_server"] = self._folder.name
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> GroupScheduling:
         config.option.loadscopereorder = False
@@ -80,7 +86,7 @@ class MainProcess:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        self._host.close()
+        self._spark_server.close()
         self._folder.cleanup()
 
 

@@ -260,6 +260,9 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     global _held  # noqa: PLW0603 - a process has one session
+    if os.environ.get("SPARK_REMOTE") == "":
+        # In CI a variable that nobody set arrives empty, and pyspark takes it for the address of a server.
+        del os.environ["SPARK_REMOTE"]
     properties = _properties(engine)
     conf = SparkConf(loadDefaults=False)
     for name, value in properties.items():

@@ -5,7 +5,6 @@ What became of it is told by Kafka's own tools. Requests are small, so that a pl
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
@@ -25,6 +24,7 @@ from reconciler.model.entry import Entry
 from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment, reconciler
+from tests.toolbox import list_groups, log_start_offsets, partition_leaders
 
 PARTITIONS = 90
 RECORDS = 20
@@ -43,6 +43,8 @@ class World:
     topic: str
     bystander: str
     dead: tuple[str, ...]
+    spark_remote: str = ""
+    """A Spark Connect server for applies that are not about their own JVM; empty: each starts one."""
 
     @property
     def journal(self) -> Path:
@@ -52,22 +54,16 @@ class World:
         return list(FileJournal(self.journal).entries())
 
     def log_starts(self) -> dict[int, int]:
-        answer = tools.run_tool(self.cluster, "kafka-get-offsets", "--topic", self.topic, "--time", "earliest")
-        assert answer.returncode == 0, answer.stderr
-        return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
+        return log_start_offsets(self.cluster, self.topic)
 
     def groups(self) -> set[str]:
-        answer = tools.run_tool(self.cluster, "kafka-consumer-groups", "--list")
-        assert answer.returncode == 0, answer.stderr
-        return set(answer.stdout.split())
+        return list_groups(self.cluster)
 
     def misled(self) -> set[int]:
         """Partitions that the first replica does not lead."""
-        answer = tools.run_tool(self.cluster, "kafka-topics", "--describe", "--topic", self.topic)
-        assert answer.returncode == 0, answer.stderr
-        rows = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", answer.stdout)
-        assert len(rows) == PARTITIONS
-        return {int(number) for number, leader, first in rows if leader != first}
+        leaders = partition_leaders(self.cluster, self.topic)
+        assert len(leaders) == PARTITIONS
+        return {number for number, (leader, preferred) in leaders.items() if leader != preferred}
 
     def assert_as_planned(self) -> None:
         """Everything of the plan, and nothing beside it."""
@@ -84,7 +80,7 @@ class World:
         assert self.misled() == set(range(TURNED))
 
 
-def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "") -> World:
+def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> World:
     """The world, with plan.json in its folder. `more`: lines of the Cluster's spec."""
     mark = uuid4().hex[:10]
     made = World(
@@ -93,6 +89,7 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "") -> World
         f"interrupted-{mark}",
         f"bystander-{mark}",
         tuple(f"dead-{mark}-{number}" for number in range(GROUPS)),
+        spark_remote,
     )
     servers = cluster.bootstrap_servers
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
@@ -153,7 +150,7 @@ def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
         cwd=world.folder,
-        env={**environment(), "PYTHONFAULTHANDLER": "1"},
+        env=environment(SPARK_REMOTE=world.spark_remote, PYTHONFAULTHANDLER="1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -198,10 +195,10 @@ def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
 
 def apply_again(world: World) -> list[dict[str, Any]]:
     """The same plan, not interrupted: exit 0, and its results."""
-    with running(world) as process:
-        said = ended(process, 300)
-    assert process.returncode == 0, said
-    return results(world)["outcomes"]
+    answer = reconciler(world.folder, *APPLY)
+    assert answer.returncode == 0, answer.stderr
+    outcomes: list[dict[str, Any]] = results(world)["outcomes"]
+    return outcomes
 
 
 def results(world: World, name: str = "results.json") -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -19,13 +18,14 @@ from reconciler.load import files
 from reconciler.model.outcome import Status
 from reconciler.pipeline import Run
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.sandbox.tools import run_tool
 from reconciler.scan.session import Engine
+from tests.repeats import repeats
+from tests.toolbox import committed_offsets, log_start_offsets
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 EVERY_MS = 1_000
-INTERVALS = 20
+INTERVALS = repeats(6, 20)
 DEADLINE_S = 420.0
 
 
@@ -48,23 +48,10 @@ def producing(servers: str, topic: str) -> Iterator[None]:
         thread.join(60)
 
 
-def log_starts(cluster: Cluster, topic: str) -> dict[int, int]:
-    answer = run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
-    assert answer.returncode == 0, answer.stderr
-    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
-
-
-def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
-    answer = run_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", "--group", group)
-    assert answer.returncode == 0, answer.stderr
-    rows = re.findall(rf"{re.escape(topic)}\s+(\d+)\s+(\d+)", answer.stdout)
-    return {int(partition): int(offset) for partition, offset in rows}
-
-
 def test_purges_keep_their_distance_and_what_is_unread(
     cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over 20 intervals: two purges of a partition are more than `every` apart, no uncommitted record of the named group goes,
+    """Over many intervals: two purges of a partition are more than `every` apart, no uncommitted record of the named group goes,
     the backlog comes down, and a policy in `mode: merge` beside it is left alone."""
     mark = uuid4().hex[:8]
     topic, merged, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
@@ -102,7 +89,7 @@ spec:
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
     with producing(cluster.bootstrap_servers, topic), workload.member(cluster.bootstrap_servers, group, [topic]):
-        workload.wait_until(lambda: len(committed(cluster, group, topic)) == 2, 60, "the group to commit")
+        workload.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
             done = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
@@ -111,10 +98,10 @@ spec:
                 assert outcome.action.address.policy == "stream"
                 if outcome.status is Status.APPLIED:
                     purges[outcome.action.address.partition].append(1)
-        starts, read = log_starts(cluster, topic), committed(cluster, group, topic)
+        starts, read = log_start_offsets(cluster, topic), committed_offsets(cluster, group, topic)
     for partition in (0, 1):
         assert 0 < starts[partition] <= read[partition]
-    assert log_starts(cluster, merged) == {0: 0}
+    assert log_start_offsets(cluster, merged) == {0: 0}
     sent = [entry for entry in pipeline.journal_entries(part, run) if entry.event.value == "intent"]
     for partition in (0, 1):
         times = [entry.at_ms for entry in sent if entry.address.partition == partition]

@@ -1,4 +1,7 @@
-"""The docs as a new user follows them: every command of a page typed in its order, in an empty folder with an empty HOME, on real brokers."""
+"""The docs as a new user follows them: every command of a page typed in its order, in an empty folder with an empty HOME, on real brokers.
+
+The commands scan over a Spark Connect server that is warm: how one starts a JVM of its own is proven by test_packaging.py.
+"""
 
 import os
 import re
@@ -37,10 +40,11 @@ def own() -> Iterator[Cluster]:
 class Newcomer:
     """Somebody with a folder, a HOME that holds nothing, and the program on PATH."""
 
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
+    def __init__(self, folder: Path, cluster: Cluster, spark_remote: str) -> None:
         self.folder = folder / "repository"
         self._home = folder / "home"
         self._cluster = cluster
+        self._spark_remote = spark_remote
         self.folder.mkdir()
         self._home.mkdir()
 
@@ -50,7 +54,12 @@ class Newcomer:
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-c", line.replace("broker-1:9093", self._cluster.bootstrap_servers)],
             cwd=self.folder,
-            env={"PATH": f"{binaries}{os.pathsep}/usr/bin:/bin", "HOME": str(self._home), "LANG": "C.UTF-8"},
+            env={
+                "PATH": f"{binaries}{os.pathsep}/usr/bin:/bin",
+                "HOME": str(self._home),
+                "LANG": "C.UTF-8",
+                "SPARK_REMOTE": self._spark_remote,
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -71,13 +80,13 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
-def test_five_minutes_to_the_first_plan(own: Cluster, tmp_path: Path) -> None:
+def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_path: Path) -> None:
     """From `init` to `apply` as getting-started.md has it: the plan names the records that are too old, apply removes them, and again is nothing."""
     now_ms = int(time.time() * 1000)
     workload.create_topics(own.bootstrap_servers, [Topic("clicks")])
     old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
     workload.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
-    newcomer = Newcomer(tmp_path, own)
+    newcomer = Newcomer(tmp_path, own, spark_server)
     typed = []
     for command in commands("getting-started.md"):
         if not command.startswith("reconciler ") or "completion" in command:
@@ -108,7 +117,7 @@ def test_five_minutes_to_the_first_plan(own: Cluster, tmp_path: Path) -> None:
     assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
-def test_the_crontab_is_silent_while_all_is_well(own: Cluster, tmp_path: Path) -> None:
+def test_the_crontab_is_silent_while_all_is_well(own: Cluster, spark_server: str, tmp_path: Path) -> None:
     """The lines of cron.md, run by `sh` as cron would: converge purges, then neither prints anything, and drift writes its report and its metrics. With
     converge gone for longer than `driftAfter`, drift has something to mail."""
     topic = f"cron-{uuid4().hex[:8]}"
@@ -146,7 +155,7 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
         return subprocess.run(
             ["/bin/sh", "-c", here],
             cwd=tmp_path,
-            env={**variables, "PATH": path, "HOME": str(tmp_path)},
+            env={**variables, "PATH": path, "HOME": str(tmp_path), "SPARK_REMOTE": spark_server},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -23,11 +23,12 @@ from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, read
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.scan.session import Engine
+from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
-RUNS = 20
-DRIFT_AFTER_S = 45
+RUNS = repeats(6, 20)
+DRIFT_AFTER_S = repeats(20, 45)
 DEADLINE_S = 900.0
 POLICIES = ("newest", "short", "stream")
 
@@ -132,7 +133,7 @@ def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
 def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     busy: None, engine: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Twenty scheduled runs, for longer than `driftAfter`, print nothing and exit 0 while records come and go. With converge stopped, drift stays
+    """Scheduled runs, for longer than `driftAfter`, print nothing and exit 0 while records come and go. With converge stopped, drift stays
     quiet for `driftAfter`; then it is exit 2 with a report that names the three policies, says since when, and does not change while nothing else
     begins to drift. One converge later it is quiet again."""
     schedule = Schedule(tmp_path, capfd)

@@ -21,8 +21,9 @@ from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
 from tests.e2e.raw_groups import join_connect_group, join_streams_group
+from tests.toolbox import run_kafka_tool
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
     cluster: Cluster, hidden: Hidden, tmp_path: Path
 ) -> None:
     """The broker says the types; we know the ids only. Named exactly, by a pattern, EMPTY or not: none of them is planned away."""
-    told = run_tool(cluster, "kafka-groups", "--list").stdout
+    told = run_kafka_tool(cluster, "kafka-groups", "--list")
     types = {words[0]: words[1].lower() for line in told.splitlines() if len(words := line.split()) > 2}
     assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], told
     exact = planned(

@@ -11,7 +11,7 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 PLANTED = "planted-4f2c9aa-hunter2"
 DAY_MS = 86_400_000

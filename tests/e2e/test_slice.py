@@ -1,7 +1,6 @@
 """The main job as a user types it: validate, plan, apply, plan again; judged by Kafka's own tools, not by our client."""
 
 import json
-import re
 import time
 from pathlib import Path
 from uuid import uuid4
@@ -11,8 +10,8 @@ import pytest
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.sandbox.tools import run_tool
-from tests.command import reconciler
+from tests.command import reconciler, reconciler_process
+from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -35,28 +34,6 @@ def manifests(folder: Path, cluster: Cluster, policies: str, *, more: str = "") 
     (folder / "manifests").mkdir()
     (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, more=more))
     (folder / "manifests" / "policies.yaml").write_text(policies)
-
-
-def earliest(cluster: Cluster, topic: str) -> dict[int, int]:
-    """Log starts by Kafka's own kafka-get-offsets."""
-    answer = run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
-    assert answer.returncode == 0, answer.stderr
-    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
-
-
-def groups(cluster: Cluster) -> set[str]:
-    """Group names by Kafka's own kafka-consumer-groups."""
-    answer = run_tool(cluster, "kafka-consumer-groups", "--list")
-    assert answer.returncode == 0, answer.stderr
-    return set(answer.stdout.split())
-
-
-def leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
-    """(leader, first replica) by Kafka's own kafka-topics --describe."""
-    answer = run_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
-    assert answer.returncode == 0, answer.stderr
-    rows = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", answer.stdout)
-    return {int(partition): (int(leader), int(first)) for partition, leader, first in rows}
 
 
 def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) -> None:
@@ -108,16 +85,16 @@ spec:
     assert "IRREVERSIBLE" in planned.stdout
     applied = reconciler(tmp_path, "apply", "plan.json", "--results", "results.json")
     assert applied.returncode == 0, applied.stderr + applied.stdout
-    assert earliest(cluster, topic) == {0: 40, 1: 40}
-    assert earliest(cluster, other) == {0: 0}
-    left = groups(cluster)
+    assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
+    assert log_start_offsets(cluster, other) == {0: 0}
+    left = list_groups(cluster)
     assert group not in left
     assert live in left
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["exit_code"] == 0
     again = reconciler(tmp_path, "apply", "plan.json")
     assert again.returncode == 0, again.stderr + again.stdout
-    assert earliest(cluster, topic) == {0: 40, 1: 40}
+    assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
     after = reconciler(tmp_path, "plan", "--detailed-exitcode")
     assert after.returncode == 0, after.stderr + after.stdout
 
@@ -128,22 +105,21 @@ def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
     workload.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2)))])
     moved = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1, 3]}]}
     (tmp_path / "move.json").write_text(json.dumps(moved))
-    done = run_tool(
+    run_kafka_tool(
         cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(tmp_path / "move.json"), "--execute"
     )
-    assert done.returncode == 0, done.stderr
-    workload.wait_until(lambda: leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
+    workload.wait_until(lambda: partition_leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
     manifests(
         tmp_path,
         cluster,
         f"apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {{name: leaders}}\nspec: {{topics: [{topic}]}}\n",
     )
-    planned = reconciler(tmp_path, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
+    planned = reconciler_process(tmp_path, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
     assert planned.returncode == 0, planned.stderr
     assert "leader 1 -> 2" in planned.stdout
     applied = reconciler(tmp_path, "apply", "plan.json")
     assert applied.returncode == 0, applied.stderr + applied.stdout
-    assert leaders(cluster, topic)[0] == (2, 2)
+    assert partition_leaders(cluster, topic)[0] == (2, 2)
 
 
 def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None:
@@ -179,7 +155,7 @@ def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: P
     assert planned.returncode == 0, planned.stderr
     refused = reconciler(tmp_path, "apply", "plan.json", "--expect-digest", "sha256:" + "0" * 64)
     assert refused.returncode == 4
-    assert earliest(cluster, topic) == {0: 0}
+    assert log_start_offsets(cluster, topic) == {0: 0}
     applied = reconciler(tmp_path, "apply", "plan.json")
     assert applied.returncode == 0, applied.stderr
-    assert earliest(cluster, topic) == {0: 10}
+    assert log_start_offsets(cluster, topic) == {0: 10}

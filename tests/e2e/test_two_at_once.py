@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 @pytest.mark.parametrize("kept", ["file", "topic"])
-def test_two_at_once_do_no_harm(cluster: Cluster, tmp_path: Path, kept: str) -> None:
+def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: Path, kept: str) -> None:
     """Every action ends applied or satisfied in both, applied in at least one; the cluster is as planned; the journal they share
     is readable and tells both, also of one address."""
     more = ""
@@ -36,7 +36,7 @@ def test_two_at_once_do_no_harm(cluster: Cluster, tmp_path: Path, kept: str) -> 
         name = f"_journal.two.{uuid4().hex[:8]}"
         topic_journal.create_topic(Connection(tuple(cluster.bootstrap_servers.split(","))), name, retention_ms=-1)
         more = f"  journal: {{topic: {name}}}\n"
-    world = made_and_planned(cluster, tmp_path, more=more)
+    world = made_and_planned(cluster, tmp_path, more=more, spark_remote=spark_server)
     both = [start(world, "results-1.json")]
     # The first stands still in the middle until the second has rechecked everything and begun, so that both send for the same subjects.
     sent_something(both[0], 180)
@@ -80,7 +80,7 @@ def start(world: World, into: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("apply", "plan.json", "--results", into, "--batch", "7"),
         cwd=world.folder,
-        env=environment(),
+        env=environment(SPARK_REMOTE=world.spark_remote),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

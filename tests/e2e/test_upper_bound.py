@@ -12,11 +12,11 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.model.action import DeleteRecords
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
+from tests.toolbox import list_groups, log_start_offsets
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.usefixtures("warm_spark")]
+pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def said(folder: Path, *words: str, code: int = 0) -> str:
@@ -24,19 +24,6 @@ def said(folder: Path, *words: str, code: int = 0) -> str:
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     return answer.stdout
-
-
-def log_start(cluster: Cluster, topic: str) -> int:
-    """By Kafka's own kafka-get-offsets."""
-    answer = run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
-    assert answer.returncode == 0, answer.stderr
-    return int(answer.stdout.split(":")[2])
-
-
-def groups(cluster: Cluster) -> set[str]:
-    answer = run_tool(cluster, "kafka-consumer-groups", "--list")
-    assert answer.returncode == 0, answer.stderr
-    return set(answer.stdout.split())
 
 
 def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_path: Path) -> None:
@@ -108,9 +95,9 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     assert "other commits" in blocked[f"GroupRemoval/dead/{moved}"][1]
     assert text.count("B108") == 4
     said(tmp_path, "apply", "plan.json")
-    starts = {name: log_start(cluster, name) for name in (rose, again, tampered, forged, new)}
+    starts = {name: log_start_offsets(cluster, name)[0] for name in (rose, again, tampered, forged, new)}
     assert starts == {rose: 10, again: 0, tampered: 1, forged: 0, new: 0}
-    left = groups(cluster)
+    left = list_groups(cluster)
     assert still not in left
     assert moved in left
     told = said(tmp_path, "plan", "diff", "reviewed.json", "plan.json")

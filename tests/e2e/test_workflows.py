@@ -15,9 +15,9 @@ from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.plan import document
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
 from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, put_stand_ins
+from tests.toolbox import list_groups, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -27,7 +27,7 @@ PULL = 7
 class Repository:
     """A user's repository with the files of `init`, and the calls that GitHub would make on its behalf."""
 
-    def __init__(self, folder: Path, clusters: Mapping[str, Cluster]) -> None:
+    def __init__(self, folder: Path, clusters: Mapping[str, Cluster], spark_remote: str) -> None:
         self.folder = folder / "origin"
         self.state = folder / "state"
         environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
@@ -36,7 +36,8 @@ class Repository:
             for purpose in ("", "-plan", "-converge")
         }
         self.entered: list[str] = []
-        self.hub = GitHub(self.folder, self.state, environments, approve=self._enter)
+        machine = {"SPARK_REMOTE": spark_remote}
+        self.hub = GitHub(self.folder, self.state, environments, approve=self._enter, machine=machine)
         put_stand_ins(self.state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
@@ -153,8 +154,8 @@ def other() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, cluster: Cluster) -> Repository:
-    return Repository(tmp_path, {"eu": cluster})
+def repository(tmp_path: Path, cluster: Cluster, spark_server: str) -> Repository:
+    return Repository(tmp_path, {"eu": cluster}, spark_server)
 
 
 @pytest.fixture
@@ -166,19 +167,15 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def _groups(cluster: Cluster) -> set[str]:
-    answer = run_tool(cluster, "kafka-consumer-groups", "--list")
-    assert answer.returncode == 0, answer.stderr
-    return set(answer.stdout.split())
-
-
 def _log_start(cluster: Cluster, topic: str) -> int:
     return workload.watermarks(cluster.bootstrap_servers, topic, 0)[0]
 
 
-def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
+def test_a_pull_request_and_its_merge(
+    tmp_path: Path, cluster: Cluster, other: Cluster, spark_server: str, topic: str
+) -> None:
     """One comment per cluster edited in place; the merge applies what was reviewed after one approval, and then nothing drifts."""
-    repository = Repository(tmp_path, {"eu": cluster, "us": other})
+    repository = Repository(tmp_path, {"eu": cluster, "us": other}, spark_server)
     group = f"dead-{topic}"
     workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
     floor = f"""\
@@ -199,7 +196,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert topic in reviewed.jobs["Plan eu"].summary
     assert repository.pull_request(head).results()["Comment"] == "success"
     assert set(repository.comments()) == {"eu", "us"}
-    assert (_log_start(cluster, topic), group in _groups(cluster)) == (0, True)
+    assert (_log_start(cluster, topic), group in list_groups(cluster)) == (0, True)
 
     workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
     repository.entered.clear()
@@ -208,7 +205,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert sorted(repository.entered) == ["eu", "eu-plan", "us-plan"]
     assert merged.jobs["Apply to eu"].concurrency == "reconciler-apply-eu"
     assert _log_start(cluster, topic) == 40, "not further than what was reviewed, though the rule now allows 60"
-    assert group not in _groups(cluster)
+    assert group not in list_groups(cluster)
     results = json.loads((repository.state / f"artifacts/{merged.id}/results-eu/results.json").read_text())
     assert results["exit_code"] == 0
     assert topic in merged.jobs["Apply to eu"].summary
@@ -248,7 +245,7 @@ def test_what_appeared_after_the_review_waits_for_the_next_one(
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "success", merged.log
     assert "B108" in merged.jobs["Plan eu"].summary
-    assert (reviewed in _groups(cluster), later in _groups(cluster)) == (False, True)
+    assert (reviewed in list_groups(cluster), later in list_groups(cluster)) == (False, True)
 
 
 def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
@@ -268,7 +265,7 @@ def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
     assert merged.results()["Plan eu"] == "failure"
     assert merged.results()["apply"] == "skipped"
     assert repository.entered == ["eu-plan"]
-    assert group in _groups(cluster)
+    assert group in list_groups(cluster)
 
 
 def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
@@ -283,7 +280,7 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     here = repository.hub.environments
     repository.hub.environments = {**here, "eu-plan": (nowhere, {})}
-    repository.hub.machine = {"RECONCILER_TIMEOUT": "2"}
+    repository.hub.machine = {**repository.hub.machine, "RECONCILER_TIMEOUT": "2"}
     again = repository.commit("again")
     away = repository.pull_request(again)
     assert away.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
@@ -294,7 +291,7 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     merged = repository.merge(again)
     assert merged.results()["Plan eu"] == "failure"
     assert "::error title=Not reviewed::" in merged.jobs["Plan eu"].log
-    assert group in _groups(cluster)
+    assert group in list_groups(cluster)
 
 
 def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: Cluster, topic: str) -> None:
@@ -310,15 +307,15 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     assert f'"{group}"' in opened["body"]
     here = repository.hub.environments
     repository.hub.environments = {**here, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
-    repository.hub.machine = {"RECONCILER_TIMEOUT": "2"}
+    machine = repository.hub.machine
+    repository.hub.machine = {**machine, "RECONCILER_TIMEOUT": "2"}
     blind = repository.scheduled("drift.yml")
     assert blind.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
     repository.hub.environments = here
-    repository.hub.machine = {}
+    repository.hub.machine = machine
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     assert repository.stored("issues") == [opened], "an unchanged drift is an unchanged issue, since when included"
-    answer = run_tool(cluster, "kafka-consumer-groups", "--delete", "--group", group)
-    assert answer.returncode == 0, answer.stderr
+    run_kafka_tool(cluster, "kafka-consumer-groups", "--delete", "--group", group)
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     [closed] = repository.stored("issues")
     assert (closed["number"], closed["state"]) == (opened["number"], "closed")
@@ -335,7 +332,7 @@ def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, c
     assert "::error title=Not reviewed::" in run.log
     assert (repository.state / "sleeps").read_text().splitlines() == ["sleep 5"] * 3
     assert repository.entered == []
-    assert group in _groups(cluster)
+    assert group in list_groups(cluster)
 
 
 def test_only_the_plan_that_was_approved_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
@@ -358,7 +355,7 @@ def test_only_the_plan_that_was_approved_is_applied(repository: Repository, clus
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "failure"
     assert "(exit 4)" in merged.jobs["Apply to eu"].log
-    assert {approved, exchanged} <= _groups(cluster)
+    assert {approved, exchanged} <= list_groups(cluster)
 
 
 def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: Cluster, topic: str) -> None:
@@ -379,12 +376,12 @@ def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: C
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "failure"
     assert "::error title=Planned before::" in merged.jobs["Apply to eu"].log
-    assert {spared, removed} <= _groups(cluster)
+    assert {spared, removed} <= list_groups(cluster)
     repository.hub.approve = lambda _environment: True
     sha = repository.stored("pulls")[0]["merge_commit_sha"]
     again = repository.hub.run("apply.yml", "push", {}, sha=sha)
     assert again.results()["Apply to eu"] == "success", again.log
-    assert (spared in _groups(cluster), removed in _groups(cluster)) == (True, False)
+    assert (spared in list_groups(cluster), removed in list_groups(cluster)) == (True, False)
 
 
 def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
@@ -406,7 +403,7 @@ def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
         "apply": "skipped",
     }, merged.log
     assert "B108" in merged.jobs["Plan eu"].summary
-    assert group in _groups(cluster)
+    assert group in list_groups(cluster)
 
 
 def test_converge_runs_only_where_something_is_continuous(repository: Repository, cluster: Cluster, topic: str) -> None:
@@ -420,7 +417,7 @@ def test_converge_runs_only_where_something_is_continuous(repository: Repository
     assert run.results() == {"List the clusters": "success", "Converge eu": "success"}, run.log
     assert repository.entered == ["eu-converge"]
     assert run.jobs["Converge eu"].concurrency == "reconciler-converge-eu"
-    assert f"dead-{topic}" not in _groups(cluster)
+    assert f"dead-{topic}" not in list_groups(cluster)
 
 
 def test_a_target_is_of_one_of_two_clusters(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:

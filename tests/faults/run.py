@@ -18,8 +18,8 @@ from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.scan import session
 from reconciler.scan.session import Engine
 from tests.faults.kinds import Kind
-from tests.faults.toolbox import Toolbox
 from tests.faults.trial import Report, chosen, run_trial
+from tests.toolbox import Toolbox
 
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 

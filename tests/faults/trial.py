@@ -37,8 +37,8 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.faults import witness
 from tests.faults.kinds import OWN, STRIKES, Kind
-from tests.faults.toolbox import Toolbox
 from tests.faults.world import World
+from tests.toolbox import Toolbox
 
 TIMEOUT_S = 6.0
 DISK = 128 * 1024

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from tests.faults.toolbox import Toolbox
+from tests.toolbox import Toolbox
 
 DAY_MS = 86_400_000
 RECORDS = 60

@@ -1,6 +1,5 @@
 """The applier on real brokers, judged by Kafka's own tools: what was planned happened, nothing beside it, and a second time nothing."""
 
-import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from reconciler.model.ports import Journal
 from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import Cluster
+from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -144,18 +144,6 @@ def disorder(cluster: Cluster) -> tuple[str, str, str]:
     return topic, group, bystander
 
 
-def log_starts(cluster: Cluster, topic: str) -> dict[int, int]:
-    answer = tools.run_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest")
-    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in answer.stdout.split()}
-
-
-def leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
-    """Leader and preferred replica of each partition."""
-    answer = tools.run_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
-    found = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", answer.stdout)
-    return {int(number): (int(leader), int(preferred)) for number, leader, preferred in found}
-
-
 @pytest.mark.parametrize("kept", ["file", "topic"])
 def test_apply_does_what_was_planned_and_nothing_else(
     cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, kept: str
@@ -182,9 +170,9 @@ def test_apply_does_what_was_planned_and_nothing_else(
         "absent",
         "log start 6",
     ]  # type: ignore[union-attr]
-    assert log_starts(cluster, topic) == {0: 6, 1: 0, 2: 0}
-    assert all(leader == preferred for leader, preferred in leaders(cluster, topic).values())
-    groups = tools.run_tool(cluster, "kafka-consumer-groups", "--list").stdout.split()
+    assert log_start_offsets(cluster, topic) == {0: 6, 1: 0, 2: 0}
+    assert all(leader == preferred for leader, preferred in partition_leaders(cluster, topic).values())
+    groups = list_groups(cluster)
     assert group not in groups
     assert bystander in groups
     again = send(actions, gateway, journal)
@@ -206,7 +194,7 @@ def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGatewa
     workload.commit(servers, group, {(topic, 2): 1})
     outcomes = send(actions, gateway, FileJournal(tmp_path / "journal.jsonl"))
     assert {outcome.status for outcome in outcomes} == {Status.STALE}
-    assert log_starts(cluster, topic) == {0: 0, 1: 0, 2: 0}
+    assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
     assert workload.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
 
 
@@ -227,5 +215,5 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
     outcomes = send(planned(gateway, topic, group, 6), gateway, TopicJournal(connection(cluster), missing))
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert missing in outcomes[0].detail
-    assert log_starts(cluster, topic) == {0: 0, 1: 0, 2: 0}
-    assert missing not in tools.run_tool(cluster, "kafka-topics", "--list").stdout.split()
+    assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
+    assert missing not in run_kafka_tool(cluster, "kafka-topics", "--list").split()

@@ -4,9 +4,7 @@ The three authorization rows of the error table, end to end: manifests, plan, ap
 """
 
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,8 @@ from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
+from tests.command import reconciler
+from tests.toolbox import list_groups
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -65,18 +65,8 @@ def guarded() -> Iterator[Cluster]:
         stop(cluster)
 
 
-def reconciler(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={**kept, "KAFKA_USERNAME": user, "KAFKA_PASSWORD": USERS[user]},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def as_user(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return reconciler(folder, *words, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
 def write_manifests(folder: Path, cluster: Cluster) -> None:
@@ -133,17 +123,17 @@ def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, t
     write_manifests(tmp_path, guarded)
     servers = guarded.bootstrap_servers
     time.sleep(1.5)  # idleFor: 1s
-    planned = reconciler(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
+    planned = as_user(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
     assert planned.returncode == 2, planned.stdout + planned.stderr
     assert "2 record deletions" in planned.stdout, planned.stdout
     assert "2 group removals, 1 election" in planned.stdout, planned.stdout
 
-    nothing = reconciler(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
+    nothing = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
     assert nothing.returncode == 1, nothing.stdout + nothing.stderr
     assert {line["status"] for line in outcomes(tmp_path).values()} == {"failed"}
     assert {workload.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
 
-    some = reconciler(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
+    some = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
     assert some.returncode == 5, some.stdout + some.stderr
     ended = outcomes(tmp_path)
     assert set(ended) == {*REFUSALS, *CARRIED_OUT}
@@ -156,7 +146,7 @@ def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, t
         assert right in some.stdout, some.stdout
     assert workload.watermarks(servers, MINE, 0)[0] == 15
     assert workload.watermarks(servers, THEIRS, 0)[0] == 0
-    groups = tools.run_tool(guarded, "kafka-consumer-groups", "--list").stdout.split()
+    groups = list_groups(guarded)
     assert DEAD_THEIRS in groups
     assert DEAD_MINE not in groups
     state = workload.partition_states(servers, LED)[0]

@@ -22,7 +22,8 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemAnswer
 from reconciler.sandbox.cluster import Cluster
-from tests.kafka.test_apply import connection, disorder, leaders, log_starts, planned, send
+from tests.kafka.test_apply import connection, disorder, planned, send
+from tests.toolbox import log_start_offsets, partition_leaders
 
 pytestmark = pytest.mark.brokers
 
@@ -84,7 +85,7 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
 
     outcome = ended(gateway, RECORDS, actions, tmp_path, again)
     assert (outcome.status, outcome.code, outcome.removed_max) == (Status.STALE, "OFFSET_OUT_OF_RANGE", 0)
-    assert log_starts(cluster, topic)[0] == 0
+    assert log_start_offsets(cluster, topic)[0] == 0
 
 
 def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
     outcomes = {outcome.action: outcome for outcome in (first, second)}
     assert (outcomes[ill].status, outcomes[ill].code, outcomes[ill].sends) == (Status.FAILED, "POLICY_VIOLATION", 1)
     assert outcomes[well].status is Status.APPLIED
-    assert log_starts(cluster, compacted)[0] == 0
+    assert log_start_offsets(cluster, compacted)[0] == 0
 
 
 def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
     is applied."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
-    preferred = leaders(cluster, topic)[1][1]
+    preferred = partition_leaders(cluster, topic)[1][1]
     try:
         outcome = ended(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
     finally:
@@ -214,4 +215,4 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
     gateway.refresh()
     (again,) = send([actions[LEADER]], gateway, FileJournal(tmp_path / "journal.jsonl"))
     assert again.status in (Status.APPLIED, Status.SATISFIED)
-    assert leaders(cluster, topic)[1] == (preferred, preferred)
+    assert partition_leaders(cluster, topic)[1] == (preferred, preferred)

@@ -8,7 +8,7 @@ import pytest
 from reconciler.kafka import workload
 from reconciler.sandbox import disorder
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.tools import run_tool
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -43,8 +43,8 @@ def test_the_backlog_is_old_by_its_timestamps(messy: tuple[Cluster, disorder.Dis
     """A week ago divides old from fresh; partition 4 has no fresh record, partition 5 no old one."""
     cluster, _ = messy
     week_ago = int((time.time() - 7 * 24 * 3600) * 1000)
-    answer = run_tool(cluster, "kafka-get-offsets", "--topic", "clicks", "--time", str(week_ago))
-    assert sorted(answer.stdout.split()) == [
+    answer = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", "clicks", "--time", str(week_ago))
+    assert sorted(answer.split()) == [
         *(f"clicks:{partition}:{disorder.CLICKS_OLD}" for partition in range(4)),
         "clicks:5:0",
     ]  # the tool leaves out partitions without such a record
@@ -60,8 +60,8 @@ def test_one_group_has_read_all_and_another_half(messy: tuple[Cluster, disorder.
 
 def test_one_group_lives_and_the_others_look_alike(messy: tuple[Cluster, disorder.Disorder]) -> None:
     """The dead group and the one that still commits are both EMPTY to a client; only `billing` shows a member."""
-    answer = run_tool(messy[0], "kafka-consumer-groups", "--list", "--state")
-    states = dict(line.split() for line in answer.stdout.splitlines()[1:] if line.strip())
+    answer = run_kafka_tool(messy[0], "kafka-consumer-groups", "--list", "--state")
+    states = dict(line.split() for line in answer.splitlines()[1:] if line.strip())
     assert states == {
         "billing": "Stable",
         **dict.fromkeys(("old-etl", "nightly-standalone", "shop", "audit", "dashboard"), "Empty"),
@@ -81,6 +81,6 @@ def test_the_stream_goes_on_and_its_reader_follows(messy: tuple[Cluster, disorde
 
 
 def positions(cluster: Cluster) -> dict[tuple[str, str, str], str]:
-    answer = run_tool(cluster, "kafka-consumer-groups", "--describe", "--all-groups")
-    rows = [line.split() for line in answer.stdout.splitlines() if line.strip() and not line.startswith("GROUP")]
+    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--all-groups")
+    rows = [line.split() for line in answer.splitlines() if line.strip() and not line.startswith("GROUP")]
     return {(row[0], row[1], row[2]): row[3] for row in rows}

@@ -1,11 +1,9 @@
 """The doctor on brokers with TLS, SCRAM and an authorizer: what it asks for is what planning and applying need, no less and no more."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,8 +21,9 @@ from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.selector import Selector
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import SecureAccess, Security
-from reconciler.sandbox.tools import kafka_version, run_tool
-from tests.faults.toolbox import Toolbox
+from reconciler.sandbox.tools import kafka_version
+from tests.command import reconciler
+from tests.toolbox import Toolbox, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -87,19 +86,9 @@ def admin(cluster: Cluster, user: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)})
 
 
-def reconciler(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+def as_user(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
     """The command line as `user`, whose name and password come from the environment."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "reconciler", *words],
-        cwd=folder,
-        env={**kept, "KAFKA_USERNAME": user, "KAFKA_PASSWORD": USERS[user]},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return reconciler(folder, *words, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
 def write_manifests(folder: Path, cluster: Cluster) -> None:
@@ -148,7 +137,7 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
 ) -> None:
     """Nobody's rights are told as missing with what breaks; with the printed kafka-acls commands one plans and cannot apply, one applies and cannot more."""
     write_manifests(tmp_path, guarded)
-    before = reconciler(tmp_path, "ci-none", "doctor", "-q")
+    before = as_user(tmp_path, "ci-none", "doctor", "-q")
     assert before.returncode == 1, before.stderr
     for told in (
         "MISSING  DESCRIBE on the cluster: brokers leave groups out",
@@ -162,24 +151,24 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
 
     printed = granted(tmp_path, guarded)
     for user, purpose in (("ci-plan", "plan"), ("ci-apply", "apply"), ("ci-elections", "elections")):
-        fit = reconciler(tmp_path, user, "doctor", "-q", "--for", purpose)
+        fit = as_user(tmp_path, user, "doctor", "-q", "--for", purpose)
         assert fit.returncode == 0, f"{user}: {fit.stdout}{fit.stderr}"
-    led = reconciler(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
+    led = as_user(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
     assert led.returncode == 0, led.stderr
     assert "Incomplete" not in led.stdout
-    narrow = reconciler(tmp_path, "ci-plan", "doctor", "-q", "--for", "apply")
+    narrow = as_user(tmp_path, "ci-plan", "doctor", "-q", "--for", "apply")
     assert narrow.returncode == 1
     assert "MISSING  DELETE on topic clicks-eu, events-1, orders: apply cannot" in narrow.stdout
 
     time.sleep(1.5)  # idleFor: 1s
-    planned = reconciler(tmp_path, "ci-plan", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
+    planned = as_user(tmp_path, "ci-plan", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
     assert planned.returncode == 2, planned.stdout + planned.stderr
     assert "Incomplete" not in planned.stdout
     assert "3 record deletions" in planned.stdout, planned.stdout
-    refused = reconciler(tmp_path, "ci-plan", "apply", "-q", "plan.json")
+    refused = as_user(tmp_path, "ci-plan", "apply", "-q", "plan.json")
     assert refused.returncode == 1, refused.stdout + refused.stderr
     assert workload.watermarks(guarded.bootstrap_servers, "orders", 0)[0] == 0
-    applied = reconciler(tmp_path, "ci-apply", "apply", "-q", "plan.json")
+    applied = as_user(tmp_path, "ci-apply", "apply", "-q", "plan.json")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     starts = {name: workload.watermarks(guarded.bootstrap_servers, name, 0)[0] for name in ("orders", "clicks-eu")}
     assert starts == {"orders": 40, "clicks-eu": 40}
@@ -201,7 +190,7 @@ def granted(folder: Path, cluster: Cluster) -> list[str]:
     plain = secure.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
     lines = [line for line in plain.splitlines(keepends=True) if "  client:" not in line]
     (folder / "manifests" / "cluster.yaml").write_text("".join(lines))
-    printed = reconciler(folder, "ci-none", "doctor", "-q", "--acls", "--principal", "User:ci")
+    printed = as_user(folder, "ci-none", "doctor", "-q", "--acls", "--principal", "User:ci")
     assert printed.returncode == 0, printed.stderr
     (folder / "manifests" / "cluster.yaml").write_text(secure)
     commands = [line for line in printed.stdout.splitlines() if not line.startswith("#")]
@@ -223,7 +212,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
     write_manifests(tmp_path, guarded)
     commands = granted(tmp_path, guarded)
     monkeypatch.chdir(tmp_path)
-    state = [run_tool(guarded, "kafka-get-offsets").stdout, run_tool(guarded, "kafka-consumer-groups", "--list").stdout]
+    state = [run_kafka_tool(guarded, "kafka-get-offsets"), run_kafka_tool(guarded, "kafka-consumer-groups", "--list")]
 
     def asked(purpose: str) -> tuple[list[str], int]:
         """(what is missing, how many topics are seen) as the doctor tells that purpose's principal."""
@@ -275,8 +264,8 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
         until(purpose, fits, f"{purpose} to fit again")
     assert len(commands) > 10
     assert state == [
-        run_tool(guarded, "kafka-get-offsets").stdout,
-        run_tool(guarded, "kafka-consumer-groups", "--list").stdout,
+        run_kafka_tool(guarded, "kafka-get-offsets"),
+        run_kafka_tool(guarded, "kafka-consumer-groups", "--list"),
     ]
 
 

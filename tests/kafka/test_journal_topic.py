@@ -11,10 +11,10 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal import TopicJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import Cluster
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -54,7 +54,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
         list(journal.entries())
-    assert name not in tools.run_tool(cluster, "kafka-topics", "--list").stdout.split()
+    assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
 def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
@@ -63,7 +63,7 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
     for _ in range(2):
         topic_journal.create_topic(connection, name, retention_ms=86_400_000)
     everywhere(cluster, name)
-    text = tools.run_tool(cluster, "kafka-topics", "--describe", "--topic", name).stdout
+    text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
     assert "PartitionCount: 1" in text
     assert "cleanup.policy=delete" in text
     assert "retention.ms=86400000" in text

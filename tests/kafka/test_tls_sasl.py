@@ -5,7 +5,6 @@ import os
 import re
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from reconciler.kafka.workload import wait_until
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.security import SecureAccess, Security
+from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
 
@@ -46,7 +46,7 @@ def access(cluster: Cluster) -> SecureAccess:
     return cluster.secure
 
 
-def reconciler(
+def plan(
     folder: Path, cluster: Cluster, *words: str, password: str = PASSWORD, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """A plan of all leaders, which needs nothing but the connection; `more`: client properties, `_` for `.`."""
@@ -69,17 +69,7 @@ metadata: {{name: preferred}}
 spec: {{topics: ["*"]}}
 """
     )
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "reconciler", "plan", "--timeout", "20", *words],
-        cwd=folder,
-        env={**kept, "KAFKA_PASSWORD": password},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = reconciler(folder, "plan", "--timeout", "20", *words, KAFKA_PASSWORD=password)
     for secret in (PASSWORD, WRONG):
         assert secret not in done.stdout + done.stderr
     return done
@@ -125,23 +115,23 @@ def present(cluster: Cluster, name: str, *options: str) -> str:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_plan_over_tls_by_either_mechanism(guarded: Cluster, tmp_path: Path, mechanism: str) -> None:
     """The manifest's client properties reach the brokers, the password only through the environment."""
-    done = reconciler(tmp_path, guarded, "-q", sasl_mechanism=mechanism)
+    done = plan(tmp_path, guarded, "-q", sasl_mechanism=mechanism)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Cluster guarded")
 
 
 def test_a_wrong_password_is_one_line_without_it(guarded: Cluster, tmp_path: Path) -> None:
     """It says what to check, within seconds; not even -v shows a password."""
-    told = one_error(reconciler(tmp_path, guarded, "-q", password=WRONG))
+    told = one_error(plan(tmp_path, guarded, "-q", password=WRONG))
     assert "authentication failed" in told
     assert "check sasl.mechanism, sasl.username and sasl.password" in told
-    verbose = reconciler(tmp_path, guarded, "-v", password=WRONG)
+    verbose = plan(tmp_path, guarded, "-v", password=WRONG)
     assert verbose.returncode == 1
 
 
 def test_a_missing_password_names_the_variable(guarded: Cluster, tmp_path: Path) -> None:
     """An empty variable is no password: the manifest and the variable are named before anything is tried."""
-    done = reconciler(tmp_path, guarded, "-q", password="")
+    done = plan(tmp_path, guarded, "-q", password="")
     assert (done.returncode, done.stdout) == (1, "")
     assert "KAFKA_PASSWORD is empty" in done.stderr
 
@@ -150,7 +140,7 @@ def test_an_unknown_authority_is_one_line(guarded: Cluster, tmp_path: Path) -> N
     """A broker whose certificate nobody vouches for is not spoken to, and the setting to check is named."""
     stranger = present(guarded, "stranger", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-validity", "5")
     assert stranger != str(access(guarded).certificate)
-    told = one_error(reconciler(tmp_path, guarded, "-q"))
+    told = one_error(plan(tmp_path, guarded, "-q"))
     assert "is not trusted (" in told
     assert "check ssl.ca.location" in told
 
@@ -162,7 +152,7 @@ def test_an_expired_certificate_is_one_line(guarded: Cluster, tmp_path: Path) ->
         "expired",
         *("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "5"),
     )
-    told = one_error(reconciler(tmp_path, guarded, "-q", ssl_ca_location=expired))
+    told = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=expired))
     assert "has expired or is not valid yet; renew it" in told
 
 
@@ -171,8 +161,8 @@ def test_a_certificate_for_another_name_is_one_line(guarded: Cluster, tmp_path: 
     elsewhere = present(
         guarded, "elsewhere", *("-dname", "CN=kafka.example.org", "-ext", "san=dns:kafka.example.org", "-validity", "5")
     )
-    told = one_error(reconciler(tmp_path, guarded, "-q", ssl_ca_location=elsewhere))
+    told = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=elsewhere))
     assert "is for another name (" in told
     assert "say a name in bootstrapServers that the certificate holds" in told
     unchecked = {"ssl_endpoint_identification_algorithm": "none", "ssl_ca_location": elsewhere}
-    assert reconciler(tmp_path, guarded, "-q", **unchecked).returncode == 0
+    assert plan(tmp_path, guarded, "-q", **unchecked).returncode == 0

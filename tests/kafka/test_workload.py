@@ -8,7 +8,8 @@ from confluent_kafka import KafkaException
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import move_preference, run_tool
+from reconciler.sandbox.tools import move_preference
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -21,8 +22,8 @@ def test_records_carry_their_timestamps(cluster: Cluster) -> None:
     fresh = [Record(b"fresh", None, 1_700_000_000_000 + number) for number in range(5)]
     ends = workload.produce(cluster.bootstrap_servers, name, {0: [*old, *fresh], 1: old})
     assert ends == {0: 15, 1: 10}
-    answer = run_tool(cluster, "kafka-get-offsets", "--topic", name, "--time", "1650000000000")
-    assert answer.stdout.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
+    answer = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", name, "--time", "1650000000000")
+    assert answer.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
 
 
 def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
@@ -86,7 +87,7 @@ def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> N
     name = unique("misled")
     workload.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
     move_preference(cluster, [(name, 0)])
-    described = run_tool(cluster, "kafka-topics", "--describe", "--topic", name).stdout.split("\n")
+    described = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name).split("\n")
     assert "Leader: 1\tReplicas: 2,3,1" in described[1]
     assert "Leader: 2\tReplicas: 2,3,1" in described[2]
 
@@ -111,7 +112,7 @@ def unique(word: str) -> str:
 
 
 def state(cluster: Cluster, group: str) -> str:
-    rows = run_tool(cluster, "kafka-consumer-groups", "--describe", "--group", group, "--state").stdout.splitlines()
+    rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--group", group, "--state").splitlines()
     (row,) = (row.split() for row in rows if row.startswith(group))
     return row[-2]
 

@@ -6,13 +6,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 from reconciler.kafka.workload import wait_until
 
-HOME = Path(pyspark.__file__).parent
+_SPEC = find_spec("pyspark")  # found without importing it: that takes half a second
+assert _SPEC is not None
+assert _SPEC.origin is not None
+HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 120
 
 

@@ -16,7 +16,7 @@ from reconciler.kafka.coordinator import log_partition
 from reconciler.kafka.listing import COMMIT_LOG_TOPIC
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import run_tool
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -68,10 +68,10 @@ def commit_in_transaction(
 def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
     """CURRENT-OFFSET by group and partition, of `kafka-consumer-groups --describe --offsets`."""
     chosen = [word for group in groups for word in ("--group", group)]
-    answer = run_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *chosen)
+    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *chosen)
     found: dict[tuple[str, int], int] = {}
     names: list[str] = []
-    for line in answer.stdout.splitlines():
+    for line in answer.splitlines():
         words = line.split()
         if words[:2] == ["GROUP", "TOPIC"]:
             names = words

@@ -54,7 +54,7 @@ def test_the_action_installs_what_came_along_with_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ACTION])
+@pytest.mark.parametrize("path", [*WORKFLOWS, ".github/workflows/ci.yml", ".github/workflows/long.yml", ACTION])
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
     """Every `uses` is local or a full commit with the version beside it, one version of each action throughout."""
     uses = re.findall(r"uses: (.*)", (ROOT / path).read_text(encoding="utf-8"))

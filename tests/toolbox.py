@@ -1,8 +1,10 @@
-"""Kafka's own command-line tools in one warm JVM: the same classes that their scripts start, without a start each.
+"""Kafka's own command-line tools in one warm JVM, the independent witness of the tests: the classes that their scripts start,
+without a start each.
 
-A trial asks them seven times; as processes that was half of its time. What the answers mean is the witness's.
+`Toolbox` runs any tool. The functions below it ask the questions that many tests have, with one toolbox per cluster and process.
 """
 
+import re
 import subprocess
 import threading
 from pathlib import Path
@@ -60,6 +62,10 @@ class Toolbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the JVM."""
         self._gateway.shutdown()
         with self._process:  # closes the pipes, and waits
             self._process.kill()
@@ -104,3 +110,45 @@ def _resolve(jvm: Any, name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part)
     return found
+
+
+_TOOLBOXES: dict[str, Toolbox] = {}
+"""Bootstrap servers → the toolbox of this process for that cluster."""
+
+
+def run_kafka_tool(cluster: Cluster, tool: str, *words: str) -> str:
+    """What a tool printed, run in this process's JVM for that cluster. Raises RuntimeError where its exit code is not 0."""
+    toolbox = _TOOLBOXES.get(cluster.bootstrap_servers)
+    if toolbox is None:
+        toolbox = _TOOLBOXES[cluster.bootstrap_servers] = Toolbox(cluster)
+    return toolbox.run(tool, *words)
+
+
+def close_toolboxes() -> None:
+    """End the JVMs that `run_kafka_tool` started."""
+    while _TOOLBOXES:
+        _TOOLBOXES.popitem()[1].close()
+
+
+def log_start_offsets(cluster: Cluster, topic: str) -> dict[int, int]:
+    """Partition → log start offset, by kafka-get-offsets."""
+    rows = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest").split()
+    return {int(row.split(":")[1]): int(row.split(":")[2]) for row in rows}
+
+
+def list_groups(cluster: Cluster) -> set[str]:
+    """Names of all consumer groups, by kafka-consumer-groups."""
+    return set(run_kafka_tool(cluster, "kafka-consumer-groups", "--list").split())
+
+
+def committed_offsets(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
+    """Partition → committed offset of a group, by kafka-consumer-groups."""
+    rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", "--group", group)
+    return {int(number): int(offset) for number, offset in re.findall(rf"{re.escape(topic)}\s+(\d+)\s+(\d+)", rows)}
+
+
+def partition_leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
+    """Partition → (leader, preferred replica), by kafka-topics."""
+    rows = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
+    found = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", rows)
+    return {int(number): (int(leader), int(preferred)) for number, leader, preferred in found}
