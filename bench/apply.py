@@ -124,7 +124,7 @@ def records(made: World, sizes: Apply, folder: Path) -> Seconds:
             case _:
                 planned = purges(made, wanted, before)
                 seconds = timed(lambda: send(made, planned, folder))
-        starts = log_starts(made.cluster, folder)
+        starts = log_starts(made.servers, wanted)
         assert all(starts[at] == before for at in wanted), contender
         return seconds
 

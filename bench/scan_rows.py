@@ -2,7 +2,7 @@
 
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def measured_apart(*words: str) -> Any:
 class Bench:
     """One run: the cluster, a folder with manifests; rows by phase and every run's figure, those of earlier runs included.
 
-    `measured`: how a measurement of bench.scanning is run where its session is warm; `spark`: what each `plan` is told of Spark.
+    `measured`: how a measurement of bench.scanning is run where its session is warm.
     """
 
     world: World
@@ -70,7 +70,6 @@ class Bench:
     figures: dict[str, list[float]] = field(default_factory=dict)
     phase: str = ""
     measured: Callable[..., Any] = measured_apart
-    spark: Sequence[str] = ("--spark-master", ENGINE)
 
     def row(self, work: str, measured: str, opponent: str = "", ratio: str = "", goal: str = "") -> None:
         self.rows[self.phase].append([work, measured, opponent, ratio, goal])
@@ -126,7 +125,7 @@ def plan(bench: Bench, *words: str, memory: bool = False) -> Ran:
     """Watching its memory slows it, so that either the one or the other is measured."""
     saved = bench.folder / "plan.json"
     command = [sys.executable, "-m", "reconciler", "plan", str(bench.manifests), "--out", str(saved)]
-    ran = run([*command, *(words or bench.spark)], memory=memory, cwd=bench.folder)
+    ran = run([*command, *(words or ("--spark-master", ENGINE))], memory=memory, cwd=bench.folder)
     check(ran, "plan")
     return ran
 
