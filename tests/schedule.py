@@ -20,7 +20,29 @@ APART = frozenset(
 )
 """Files whose tests share no fixture, and take long enough to be handed out one by one."""
 
-SECONDS: Mapping[str, float] = {}
+SECONDS: Mapping[str, float] = {
+    "tests/faults/test_faults.py": 150,
+    "tests/e2e/test_drift_schedule.py": 120,
+    "tests/e2e/test_workflows.py": 110,
+    "tests/e2e/test_exit_codes.py": 100,
+    "tests/kafka/test_doctor.py": 100,
+    "tests/spark/test_session.py": 90,
+    "tests/e2e/test_docs_walk.py": 90,
+    "tests/e2e/test_packaging.py": 90,
+    "tests/spark/test_incomplete.py": 80,
+    "tests/bench/test_benches_on_brokers.py": 70,
+    "tests/kafka/test_sandbox.py": 70,
+    "tests/kafka/test_gateway_faults.py": 70,
+    "tests/e2e/test_converge.py": 60,
+    "tests/e2e/test_interrupts.py": 50,
+    "tests/spark/test_engines.py": 50,
+    "tests/kafka/test_tls_sasl.py": 50,
+    "tests/e2e/test_two_at_once.py": 45,
+    "tests/kafka/test_apply_rights.py": 40,
+    "tests/kafka/test_disorder.py": 40,
+    "tests/e2e/test_hostile_names.py": 40,
+    "tests/e2e/test_hidden_groups.py": 40,
+}
 """File → how long it takes, about; of a file whose tests run apart, the longest of them. A number that is out of date costs time,
 nothing else."""
 

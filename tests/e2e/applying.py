@@ -26,12 +26,12 @@ from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment, reconciler
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders
 
-PARTITIONS = 90
+PARTITIONS = 48
 RECORDS = 20
 FLOOR = 13
-GROUPS = 20
-TURNED = 30
-BATCH = 5
+GROUPS = 12
+TURNED = 16
+BATCH = 2
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def world(cluster: Cluster, spark_server: str, tmp_path: Path) -> World:
     [
         (signal.SIGINT, True, 10),
         (signal.SIGTERM, False, ELECTION_LINES + 10),
-        (signal.SIGINT, False, ELECTION_LINES + GROUP_LINES + 40),
+        (signal.SIGINT, False, ELECTION_LINES + GROUP_LINES + 20),
     ],
     ids=["ctrl-c among elections", "sigterm among removals", "ctrl-c among deletions"],
 )
@@ -141,7 +141,7 @@ def test_kills_at_random_moments(world: World) -> None:
     """SIGKILL three times at seeded moments, the last line torn each time: the journal is readable, and the same plan ends as planned."""
     rng = random.Random(SEED)
     for _ in range(3):
-        moment = lines(world) + rng.randrange(1, 70)
+        moment = lines(world) + rng.randrange(1, 40)
         with running(world) as process:
             await_lines(world, process, moment)
             os.killpg(process.pid, signal.SIGKILL)

@@ -16,23 +16,13 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal import TopicJournal
 from reconciler.model.action import (
     Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
 )
-from reconciler.model.names import NOWHERE, Address, TopicPartition
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Journal
-from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.sandbox import tools
 from reconciler.sandbox.cluster import Cluster
+from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -76,57 +66,37 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
     assert isinstance(second.replicas, tuple)
     assert isinstance(there.fingerprint, str)
     return [
-        DeleteRecords(
-            address=Address("RetentionFloor", "floor", topic, 0),
-            declared_at=NOWHERE,
-            reason="test",
-            mode=Mode.MERGE,
-            partition=purged,
+        purge(
+            topic,
+            0,
+            policy="floor",
             before_offset=before_offset,
-            seen=SeenPartition(
-                topic_id=first.topic_id,
-                log_start=first.log_start,
-                stable_end=10,
-                high_watermark=10,
-                leader=first.leader,
-                replicas=first.replicas,
-                in_sync=first.replicas,
-            ),
-            guard=Guard(consumers=Consumers.BLOCK),
-            vouched=False,
-            drift=True,
+            end=10,
+            topic_id=first.topic_id,
+            log_start=first.log_start,
+            leader=first.leader,
+            replicas=first.replicas,
+            in_sync=first.replicas,
         ),
-        DeleteGroup(
-            address=Address("GroupRemoval", "dead", group),
-            declared_at=NOWHERE,
-            reason="test",
-            mode=Mode.MERGE,
-            group=group,
+        removal(
+            group,
+            policy="dead",
             idle_for_ms=0,
-            seen=SeenGroup(
-                type=GroupType.CLASSIC,
-                state=GroupState.EMPTY,
-                commits=1,
-                commit_topics=1,
-                fingerprint=there.fingerprint,
-                last_activity_ms=None,
-                newest_record=None,
-            ),
+            commits=1,
+            commit_topics=1,
+            fingerprint=there.fingerprint,
+            last_activity_ms=None,
+            newest_record=None,
         ),
-        ElectLeader(
-            address=Address("LeaderPolicy", "leaders", topic, 1),
-            declared_at=NOWHERE,
-            reason="test",
-            mode=Mode.MERGE,
-            partition=led,
-            election=Election.PREFERRED,
+        election(
+            topic,
+            1,
+            policy="leaders",
             leader_wanted=second.replicas[0],
-            seen=SeenLeadership(
-                topic_id=first.topic_id,
-                leader=second.leader if isinstance(second.leader, int) else None,
-                replicas=second.replicas,
-                in_sync=second.replicas,
-            ),
+            topic_id=first.topic_id,
+            leader=second.leader if isinstance(second.leader, int) else None,
+            replicas=second.replicas,
+            in_sync=second.replicas,
         ),
     ]
 

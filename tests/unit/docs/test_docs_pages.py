@@ -23,16 +23,15 @@ from reconciler.kinds.fields import format_instant
 from reconciler.load.files import load
 from reconciler.load.first import first_set
 from reconciler.load.reference import filled
-from reconciler.model.action import Consumers, DeleteGroup, DeleteRecords, Guard, Mode, SeenGroup, SeenPartition
-from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.names import Address, Place
 from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, in_order
 from reconciler.model.reasons import REASONS
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.onboarding import SCHEMA, Checkup
 from reconciler.plan import drift, render
+from tests.strategies.examples import purge, removal
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -43,42 +42,19 @@ DAY_MS = 86_400_000
 
 
 def a_plan() -> Plan:
-    purge = DeleteRecords(
-        address=Address("RetentionFloor", "clicks", "clicks", 0),
+    clicks = purge(
+        "clicks",
+        0,
+        policy="clicks",
         declared_at=Place("manifests/prod-eu/clicks.yaml", 1, 1),
-        reason="newerThan 7d resolves to offset 98213",
-        mode=Mode.MERGE,
-        partition=TopicPartition("clicks", 0),
-        before_offset=98213,
-        seen=SeenPartition(
-            topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
-            log_start=1000,
-            stable_end=250_000,
-            high_watermark=250_000,
-            leader=1,
-            replicas=(1, 2, 3),
-            in_sync=(1, 2, 3),
-        ),
-        guard=Guard(consumers=Consumers.BLOCK),
-        vouched=False,
-        drift=True,
+        topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
     )
-    removal = DeleteGroup(
-        address=Address("GroupRemoval", "dead-etl", "old-etl"),
+    old_etl = removal(
         declared_at=Place("manifests/prod-eu/clicks.yaml", 8, 1),
         reason=f"EMPTY, no activity since {format_instant(NOW_MS - 9 * DAY_MS)}",
-        mode=Mode.MERGE,
-        group="old-etl",
-        idle_for_ms=3 * DAY_MS,
-        seen=SeenGroup(
-            type=GroupType.CLASSIC,
-            state=GroupState.EMPTY,
-            commits=12,
-            commit_topics=3,
-            fingerprint="f" * 64,
-            last_activity_ms=NOW_MS - 9 * DAY_MS,
-            newest_record=(3, 4711),
-        ),
+        fingerprint="f" * 64,
+        last_activity_ms=NOW_MS - 9 * DAY_MS,
+        newest_record=(3, 4711),
     )
     settled = [Satisfied(Address("LeaderPolicy", "everything-preferred", "payments", number)) for number in range(14)]
     return Plan(
@@ -86,7 +62,7 @@ def a_plan() -> Plan:
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
         expires_at_ms=NOW_MS + DAY_MS,
-        decisions=in_order([purge, removal, *settled]),
+        decisions=in_order([clicks, old_etl, *settled]),
         source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
     )
 
