@@ -15,7 +15,6 @@ from reconciler.sandbox.named import status
 from reconciler.scan.scan import Engine, close
 from tests.schedule import GroupScheduling, sort_key
 from tests.spark import shared_server
-from tests.spark.servers import connect_server
 
 # A shell that starts the tests in the background makes them, and every command that they start, deaf to Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,14 +44,24 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def spark_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The `sc://` address of a Spark Connect server, one for all processes of the run."""
+def spark_server_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the Spark Connect server of this run has its log."""
     shared = _worker_input(request.config).get("spark_server")
     if shared is not None:
-        yield shared_server.ask(Path(shared))
+        yield Path(shared)
         return
-    with connect_server(tmp_path_factory.mktemp("connect")) as address:
-        yield address
+    folder = tmp_path_factory.mktemp("connect")
+    server = shared_server.SharedServer(folder)
+    try:
+        yield folder
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def spark_server(spark_server_folder: Path) -> str:
+    """The `sc://` address of a Spark Connect server, one for all processes of the run. It is started for the first test that asks."""
+    return shared_server.ask(spark_server_folder)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ class ClassData:
 
 def choose(java: Path, jars: Path, folder: Path, *, cache: Path | None = None) -> ClassData:
     """For a JVM with these jars on its class path; `folder` is the JVM's own. `cache`: default, the user's."""
-    root = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark" if cache is None else cache
+    root = _root(cache)
     try:
         kept = root / f"{_identity(java, jars)}.jsa"
         if kept.is_file():
@@ -68,6 +68,20 @@ def choose(java: Path, jars: Path, folder: Path, *, cache: Path | None = None) -
         return ClassData()
     written = folder / "classes.jsa"
     return ClassData(f"-XX:ArchiveClassesAtExit={_quoted(written)}", written, kept)
+
+
+def write_at_next_start(java: Path, jars: Path, *, cache: Path | None = None) -> bool:
+    """Let the next JVM with these jars write the archive, whatever ran before; False where there is one. Raises OSError."""
+    archive = _root(cache) / f"{_identity(java, jars)}.jsa"
+    if archive.is_file():
+        return False
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.with_suffix(".runs").write_bytes(b".")
+    return True
+
+
+def _root(cache: Path | None) -> Path:
+    return platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark" if cache is None else cache
 
 
 def _identity(java: Path, jars: Path) -> str:

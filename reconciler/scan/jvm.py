@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan.class_data import WRITING_LIMIT_S, ClassData, choose
+from reconciler.scan.class_data import WRITING_LIMIT_S, ClassData, choose, write_at_next_start
 
 _STOP_LIMIT_S = 10.0
 _HURRIED_S = 2.0
@@ -120,6 +120,11 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bo
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = jvm
     return gateway
+
+
+def ask_for_archive() -> bool:
+    """Let the next local JVM write an archive of its classes; False where there is one. Raises ScanFailed without Java, and OSError."""
+    return write_at_next_start(_need_java(), _spark_home() / "jars")
 
 
 def _gateway(data: bytes) -> tuple[int, str]:

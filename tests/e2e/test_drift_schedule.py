@@ -108,7 +108,7 @@ spec:
 def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
     """A few records to each of two partitions of each topic, three times a second, from before the block to its end."""
     leave = threading.Event()
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
 
     def round_of(records: int) -> None:
         for topic in topics:

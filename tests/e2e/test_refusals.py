@@ -4,7 +4,7 @@ import socket
 import time
 from pathlib import Path
 
-from tests.command import reconciler
+from tests.command import reconciler, reconciler_process
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -29,7 +29,7 @@ def test_a_broker_that_is_away_is_one_line_within_the_timeout(tmp_path: Path) ->
     port = free_port()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % port + "---\n" + LEADERS)
     began = time.monotonic()
-    answer = reconciler(tmp_path, "plan", "-q", "--timeout", "4")
+    answer = reconciler_process(tmp_path, "plan", "-q", "--timeout", "4")
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert len(answer.stderr.splitlines()) == 1, answer.stderr

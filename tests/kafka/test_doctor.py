@@ -29,6 +29,8 @@ pytestmark = pytest.mark.brokers
 
 USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none")}
 JOURNAL = "_reconciler.journal"
+SILENT = {"log_level": 0}
+"""For clients of the tests: what they log would stand among the lines of a command in the same process."""
 POLICIES = """\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -83,7 +85,9 @@ def connection(cluster: Cluster, user: str) -> Connection:
 
 
 def admin(cluster: Cluster, user: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)})
+    return AdminClient(
+        SILENT | {"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)}
+    )
 
 
 def as_user(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -272,7 +276,8 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
 def produced(cluster: Cluster, user: str, topic: str) -> str:
     """The error of one record that a principal tries to write; empty where it could."""
     errors: list[str] = []
-    producer = Producer({"bootstrap.servers": access(cluster).bootstrap_servers, **access(cluster).client(user)})
+    servers = {"bootstrap.servers": access(cluster).bootstrap_servers}
+    producer = Producer(SILENT | servers | access(cluster).client(user))
     producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.name() if error else ""))
     producer.flush(20)
     return errors[0]

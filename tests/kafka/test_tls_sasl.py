@@ -15,7 +15,7 @@ from reconciler.kafka.workload import wait_until
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.security import SecureAccess, Security
-from tests.command import reconciler
+from tests.command import reconciler_process
 
 pytestmark = pytest.mark.brokers
 
@@ -69,7 +69,7 @@ metadata: {{name: preferred}}
 spec: {{topics: ["*"]}}
 """
     )
-    done = reconciler(folder, "plan", "--timeout", "20", *words, KAFKA_PASSWORD=password)
+    done = reconciler_process(folder, "plan", "--timeout", "20", *words, KAFKA_PASSWORD=password)
     for secret in (PASSWORD, WRONG):
         assert secret not in done.stdout + done.stderr
     return done
@@ -100,7 +100,7 @@ def present(cluster: Cluster, name: str, *options: str) -> str:
         )
     entry = ConfigEntry(f"{SECURE}.ssl.keystore.location", str(store), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(timeout=30)
     host, port = access(cluster).bootstrap_servers.split(":")
     wanted = ssl.PEM_cert_to_DER_cert(certificate.read_text())

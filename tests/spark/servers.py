@@ -16,6 +16,9 @@ assert _SPEC is not None
 assert _SPEC.origin is not None
 HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 120
+CONNECT_LOG = "connect.log"
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""JVM flags for servers that live for minutes: most of what they do is to start and to compile."""
 
 
 def free_port() -> int:
@@ -71,6 +74,7 @@ def standalone(folder: Path) -> Iterator[str]:
                 folder / "master.log",
                 *(spark_class, "org.apache.spark.deploy.master.Master"),
                 *("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(ui)),
+                environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START},
             )
         )
         wait_until(lambda: listening(port), START_LIMIT_S, "the Spark master")
@@ -82,6 +86,7 @@ def standalone(folder: Path) -> Iterator[str]:
                     *(spark_class, "org.apache.spark.deploy.worker.Worker", master),
                     *("--host", "127.0.0.1", "--cores", "1", "--memory", "512m"),
                     *("--webui-port", str(free_port()), "--work-dir", str(folder / f"work-{number}")),
+                    environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START},
                 )
             )
         for number in (1, 2):
@@ -95,8 +100,8 @@ def standalone(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def connect_server(folder: Path, port: int | None = None) -> Iterator[str]:
-    """A Spark Connect server with two cores; its `sc://` address."""
+def connect_server(folder: Path, port: int | None = None, *, java_options: str = "") -> Iterator[str]:
+    """A Spark Connect server with two cores; its `sc://` address. Its log is CONNECT_LOG in the folder."""
     port = port or free_port()
     conf = {
         "spark.master": "local[2]",
@@ -116,6 +121,6 @@ def connect_server(folder: Path, port: int | None = None) -> Iterator[str]:
         "connect",
         "spark-internal",
     ]
-    with process(folder / "connect.log", *command):
+    with process(folder / CONNECT_LOG, *command, environment={"SPARK_SUBMIT_OPTS": java_options}):
         wait_until(lambda: listening(port), START_LIMIT_S, "the Spark Connect server")
         yield f"sc://127.0.0.1:{port}"

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.spark.servers import START_LIMIT_S, connect_server
+from tests.spark.servers import CONNECT_LOG, QUICK_START, START_LIMIT_S, connect_server
 
 POLL_S = 0.1
 
@@ -31,7 +31,7 @@ class SharedServer:
         while not (self._folder / "request").exists():
             if self._closing.wait(POLL_S):
                 return
-        with connect_server(self._folder) as address:
+        with connect_server(self._folder, java_options=QUICK_START) as address:
             draft = self._folder / "draft"
             draft.write_text(address)
             draft.replace(self._folder / "answer")
@@ -45,6 +45,6 @@ def ask(folder: Path) -> str:
     deadline = time.monotonic() + START_LIMIT_S
     while not answer.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no Spark Connect server within {START_LIMIT_S} s: its log is {folder}/connect.log")
+            raise TimeoutError(f"no Spark Connect server within {START_LIMIT_S} s: its log is {folder / CONNECT_LOG}")
         time.sleep(POLL_S)
     return answer.read_text()

@@ -26,8 +26,10 @@ PARTITIONS, RECORDS = 2, 10
 @contextmanager
 def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> Iterator[None]:
     """A member of the new protocol that has committed these offsets and stays."""
+    silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
+        | silent
     )
     with closing(consumer):
         assigned: list[object] = []
@@ -49,9 +51,9 @@ def commit_in_transaction(
     servers: str, group: str, topic: str, offsets: Mapping[int, int], *, abort: bool
 ) -> Iterator[None]:
     """The commit of a read-process-write loop: written before the block, in force or taken back after it."""
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{group}-tx"})
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{group}-tx", "log_level": 0})
     producer.init_transactions(60)
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
     with closing(consumer):
         producer.begin_transaction()
         commits = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]

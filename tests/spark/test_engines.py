@@ -9,7 +9,7 @@ import pytest
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from tests.spark.servers import connect_server, standalone
+from tests.spark.servers import standalone
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -35,7 +35,7 @@ def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: b
     return done.stdout
 
 
-def test_engines_agree(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_path: Path) -> None:
     """local[2], a Master with two Workers, and a Connect server: one snapshot, and silence on the terminal."""
     servers = cluster.bootstrap_servers
     workload.create_topics(servers, [Topic(unique, partitions=4)])
@@ -47,7 +47,6 @@ def test_engines_agree(cluster: Cluster, unique: str, tmp_path: Path) -> None:
     assert "Reader" in local
     with standalone(tmp_path) as master:
         assert scan_with(cluster, unique, master, "spark.executor.memory=512m") == local
-    with connect_server(tmp_path) as remote:
-        assert scan_with(cluster, unique, remote) == local
-        # Warm, and with the same code sent before.
-        assert scan_with(cluster, unique, remote) == local
+    assert scan_with(cluster, unique, spark_server) == local
+    # Warm, and with the same code sent before.
+    assert scan_with(cluster, unique, spark_server) == local

@@ -29,8 +29,10 @@ def topics(*names: str) -> tuple[Selector, ...]:
 @contextmanager
 def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
     """A member of the new protocol that has joined and committed nothing."""
+    silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
+        | silent
     )
     assigned: list[object] = []
     consumer.subscribe([topic], on_assign=lambda *given: assigned.append(given))

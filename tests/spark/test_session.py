@@ -19,7 +19,7 @@ from reconciler.kafka.workload import wait_until
 from reconciler.scan import jvm
 from reconciler.scan.run import run
 from reconciler.scan.session import Engine, Start, close
-from tests.spark.servers import connect_server, free_port
+from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port
 
 pytestmark = [pytest.mark.spark]
 
@@ -149,24 +149,23 @@ print(*(session.conf.getAll.get(name) for name in names))
 """
 
 
-def test_a_connect_session_is_released(tmp_path: Path) -> None:
+def test_a_connect_session_is_released(spark_server: str, spark_server_folder: Path) -> None:
     """It was made in a thread that has ended, and the server once kept it for an hour. Its settings are those of the other engines."""
-    with connect_server(tmp_path) as remote:
-        done = subprocess.run(
-            [sys.executable, "-c", CONNECTED, remote, *SETTINGS],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        counted, settings = done.stdout.splitlines()
-        count, session_id = counted.split()
-        assert count == "3"
-        assert settings == "true true"
-        said = tmp_path / "connect.log"
-        closing = f"Closing session with userId:  and sessionId: {session_id}"
-        wait_until(lambda: closing in said.read_text(errors="replace"), 10, "the end of the session")
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTED, spark_server, *SETTINGS],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    counted, settings = done.stdout.splitlines()
+    count, session_id = counted.split()
+    assert count == "3"
+    assert settings == "true true"
+    log = spark_server_folder / CONNECT_LOG
+    closing = f"Closing session with userId:  and sessionId: {session_id}"
+    wait_until(lambda: closing in log.read_text(errors="replace"), 10, "the end of the session")
 
 
 RECONNECTED = """
@@ -188,7 +187,7 @@ def test_a_connect_server_that_was_started_anew_is_found(tmp_path: Path) -> None
         assert client.stdout is not None
         try:
             for _server in range(2):
-                with connect_server(tmp_path, port):
+                with connect_server(tmp_path, port, java_options=QUICK_START):
                     print(file=client.stdin, flush=True)
                     assert client.stdout.readline() == "3\n"
         finally:
