@@ -25,7 +25,7 @@ from tests.toolbox import committed_offsets, log_start_offsets
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 EVERY_MS = 1_000
-INTERVALS = repeats(6, 20)
+INTERVALS = repeats(4, 20)
 DEADLINE_S = 420.0
 
 

@@ -27,8 +27,8 @@ from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
-RUNS = repeats(6, 20)
-DRIFT_AFTER_S = repeats(20, 45)
+RUNS = repeats(4, 20)
+DRIFT_AFTER_S = repeats(15, 45)
 DEADLINE_S = 900.0
 POLICIES = ("newest", "short", "stream")
 

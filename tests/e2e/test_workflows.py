@@ -27,7 +27,7 @@ PULL = 7
 class Repository:
     """A user's repository with the files of `init`, and the calls that GitHub would make on its behalf."""
 
-    def __init__(self, folder: Path, clusters: Mapping[str, Cluster], spark_remote: str) -> None:
+    def __init__(self, folder: Path, clusters: Mapping[str, Cluster]) -> None:
         self.folder = folder / "origin"
         self.state = folder / "state"
         environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
@@ -36,8 +36,7 @@ class Repository:
             for purpose in ("", "-plan", "-converge")
         }
         self.entered: list[str] = []
-        machine = {"SPARK_REMOTE": spark_remote}
-        self.hub = GitHub(self.folder, self.state, environments, approve=self._enter, machine=machine)
+        self.hub = GitHub(self.folder, self.state, environments, approve=self._enter)
         put_stand_ins(self.state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
@@ -154,8 +153,8 @@ def other() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, cluster: Cluster, spark_server: str) -> Repository:
-    return Repository(tmp_path, {"eu": cluster}, spark_server)
+def repository(tmp_path: Path, cluster: Cluster) -> Repository:
+    return Repository(tmp_path, {"eu": cluster})
 
 
 @pytest.fixture
@@ -171,11 +170,9 @@ def _log_start(cluster: Cluster, topic: str) -> int:
     return workload.watermarks(cluster.bootstrap_servers, topic, 0)[0]
 
 
-def test_a_pull_request_and_its_merge(
-    tmp_path: Path, cluster: Cluster, other: Cluster, spark_server: str, topic: str
-) -> None:
+def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
     """One comment per cluster edited in place; the merge applies what was reviewed after one approval, and then nothing drifts."""
-    repository = Repository(tmp_path, {"eu": cluster, "us": other}, spark_server)
+    repository = Repository(tmp_path, {"eu": cluster, "us": other})
     group = f"dead-{topic}"
     workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
     floor = f"""\

@@ -34,7 +34,7 @@ def toolbox(brokers: Cluster) -> Iterator[Toolbox]:
 
 
 # From here on, so that the faults of the client's own side are among them.
-@pytest.mark.parametrize("number", range(4, 4 + repeats(5, 10)))
+@pytest.mark.parametrize("number", range(4, 4 + repeats(3, 10)))
 def test_a_fault_trial_shows_no_violation(brokers: Cluster, toolbox: Toolbox, tmp_path: Path, number: int) -> None:
     """Under faults nothing beyond the plan is removed, every outcome tells the truth, and a second plan and apply converge."""
     report = run_trial(brokers, toolbox, number, SEED, tmp_path, Engine(master="local[2]"))

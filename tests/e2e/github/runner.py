@@ -6,9 +6,13 @@ A stand-in does what the action's own source does with the inputs used here: art
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +21,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from reconciler.gitops.home import Home
+from tests.command import output
 from tests.e2e.github import expressions, gh
 
 REPOSITORY = "acme/housekeeping"
@@ -206,23 +211,14 @@ class _Job:
             for key, template in (level or {}).items():
                 given = expressions.value(str(template), self._contexts, self._functions())
                 environment[key] = expressions.text(given)
-        done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])],
-            cwd=self._workspace,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        self.done.log += f"$ {step.get('name')}\n{done.stdout}(exit {done.returncode})\n"
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
+        printed, code = run_script(words, self._workspace, environment, self._hub.state)
+        self.done.log += f"$ {step.get('name')}\n{printed}(exit {code})\n"
         self.done.summary += files["sum"].read_text()
         pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
         if "id" in step:
             self._contexts["steps"][step["id"]] = {"outputs": {name: given for name, _, given in pairs}}
-        self._failed = self._failed or done.returncode != 0
+        self._failed = self._failed or code != 0
 
     def _action(self, step: Any) -> None:
         name = step["uses"].partition("@")[0]
@@ -306,6 +302,56 @@ class _Job:
             shutil.copytree(path, target if flat else target / path.name, dirs_exist_ok=True)
 
 
+STEP_LIMIT_S = 300.0
+SOCKET = "reconciler.socket"
+CLIENT = """\
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as asking:
+    asking.connect(sys.argv[1])
+    request = json.dumps({"folder": os.getcwd(), "words": sys.argv[2:], "variables": dict(os.environ)}).encode()
+    socket.send_fds(asking, [len(request).to_bytes(4, "big")], [1, 2])
+    asking.sendall(request)
+    sys.exit(int(asking.recv(4).decode() or 1))
+"""
+"""`reconciler` on the PATH of a step: asks the process of the test to run the command line."""
+
+
+def run_script(words: Sequence[str], folder: Path, environment: Mapping[str, str], state: Path) -> tuple[str, int]:
+    """What a step printed, and its exit code. Its `reconciler` commands run in this process, which has a warm Spark session."""
+    address = state / SOCKET
+    address.unlink(missing_ok=True)
+    deadline = time.monotonic() + STEP_LIMIT_S
+    with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as printed:
+        listener.bind(str(address))
+        listener.listen()
+        listener.settimeout(0.02)
+        with subprocess.Popen(
+            words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed
+        ) as process:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    process.kill()
+                    raise TimeoutError(f"the step was not done after {STEP_LIMIT_S:.0f} s: {words}")
+                with suppress(TimeoutError):
+                    connection, _ = listener.accept()
+                    with connection:
+                        _answer(connection)
+        printed.seek(0)
+        return printed.read().decode(), process.returncode
+
+
+def _answer(connection: socket.socket) -> None:
+    connection.settimeout(10)
+    header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
+    with connection.makefile("rb") as stream:
+        request = json.loads(stream.read(int.from_bytes(header, "big")))
+    answer = output(Path(request["folder"]), *request["words"], **request["variables"])
+    for descriptor, text in zip(descriptors, (answer.stdout, answer.stderr), strict=True):
+        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
+            stream.write(text)
+    connection.sendall(str(answer.returncode).encode())
+
+
 def put_stand_ins(state: Path) -> None:
     """`gh` and a `sleep` that does not wait, in `state/bin`; the tools that runners have are this machine's."""
     folder = state / "bin"
@@ -313,8 +359,9 @@ def put_stand_ins(state: Path) -> None:
     scripts = {
         "gh": f'#!/bin/sh\nPYTHONPATH="{Path(__file__).parents[3]}" exec "{sys.executable}" -m tests.e2e.github.gh "$@"\n',
         "sleep": '#!/bin/sh\necho "sleep $*" >> "$GH_STAND_IN_STATE/sleeps"\n',
-        "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -m reconciler "$@"\n',
+        "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "{state / SOCKET}" "$@"\n',
     }
+    (folder / "client.py").write_text(CLIENT)
     for name, script in scripts.items():
         (folder / name).write_text(script)
         (folder / name).chmod(0o755)
