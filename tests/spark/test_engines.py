@@ -9,7 +9,7 @@ import pytest
 from reconciler.kafka import workload
 from reconciler.kafka.workload import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from tests.spark.servers import standalone
+from tests.spark.servers import QUICK_START, standalone
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -46,7 +46,8 @@ def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_pat
     local = scan_with(cluster, unique, "local[2]", shipped=False)
     assert "Reader" in local
     with standalone(tmp_path) as master:
-        assert scan_with(cluster, unique, master, "spark.executor.memory=512m") == local
+        quick = [f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")]
+        assert scan_with(cluster, unique, master, "spark.executor.memory=512m", *quick) == local
     assert scan_with(cluster, unique, spark_server) == local
     # Warm, and with the same code sent before.
     assert scan_with(cluster, unique, spark_server) == local

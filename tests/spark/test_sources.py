@@ -23,6 +23,7 @@ from reconciler.scan import sources
 from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
 from reconciler.scan.scan import Engine, export
 from reconciler.scan.session import Start
+from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -127,7 +128,7 @@ def run_as_user(*words: str) -> str:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=EXAMPLE.parents[1],
-        env=os.environ | {"PATH": path},
+        env=os.environ | {"PATH": path, "SPARK_SUBMIT_OPTS": QUICK_START},
         capture_output=True,
         text=True,
         timeout=180,
