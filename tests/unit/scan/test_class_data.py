@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.scan.class_data import ClassData, choose
+from reconciler.scan.class_data import ClassData, choose, write_at_next_start
 
 
 @pytest.fixture
@@ -37,6 +37,19 @@ def test_the_first_run_only_leaves_a_mark(java: Path, jars: Path, tmp_path: Path
     assert second.kept is not None
     assert second.kept.read_bytes() == b"classes"
     assert sorted(path.suffix for path in cache.iterdir()) == [".jsa", ".runs"]
+
+
+def test_setup_has_the_archive_written_at_once(java: Path, jars: Path, tmp_path: Path) -> None:
+    """Whatever ran before, also three tries that failed, the next JVM writes it; where there is one nothing is asked for."""
+    cache = tmp_path / "cache"
+    for _ in range(6):
+        choose(java, jars, tmp_path, cache=cache)
+    assert write_at_next_start(java, jars, cache=cache)
+    chosen = choose(java, jars, tmp_path, cache=cache)
+    assert chosen.written is not None
+    chosen.written.write_bytes(b"classes")
+    chosen.keep()
+    assert not write_at_next_start(java, jars, cache=cache)
 
 
 def test_an_archive_that_never_comes_is_given_up(java: Path, jars: Path, tmp_path: Path) -> None:
