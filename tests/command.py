@@ -1,4 +1,4 @@
-"""The command line, without a terminal and without the settings of whoever runs the tests.
+"""The command line, without a terminal and without the settings of the person who runs the tests.
 
 `reconciler` runs it in this process, with this process's warm Spark: for claims about what it prints, writes and returns. A claim
 about the process itself (signals, streams, interpreters, what a start costs) takes `reconciler_process`.

@@ -100,9 +100,9 @@ class MainProcess:
 
 
 def _worker_input(config: pytest.Config) -> dict[str, Any]:
-    """What the main process told this worker; empty in a run without workers."""
-    found: dict[str, Any] = getattr(config, "workerinput", {})
-    return found
+    """The values that the main process passed to this worker; empty in a run without workers."""
+    values: dict[str, Any] = getattr(config, "workerinput", {})
+    return values
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -150,5 +150,5 @@ def committed_offsets(cluster: Cluster, group: str, topic: str) -> dict[int, int
 def partition_leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
     """Partition → (leader, preferred replica), by kafka-topics."""
     rows = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
-    found = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", rows)
-    return {int(number): (int(leader), int(preferred)) for number, leader, preferred in found}
+    matches = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", rows)
+    return {int(number): (int(leader), int(preferred)) for number, leader, preferred in matches}

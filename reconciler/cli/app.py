@@ -41,7 +41,6 @@ def run(arguments: Sequence[str]) -> int:
         words[:2] = ["plan-diff"]
     try:
         answer = app(args=words, prog_name="reconciler", standalone_mode=False)
-        console.write("")  # flushes, and fails as any other write does
         return answer if isinstance(answer, int) else 0
     except TyperException as wrong:
         message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)

@@ -42,7 +42,8 @@ def write(text: str) -> None:
 
 def fail(message: str) -> None:
     """Print one error line to stderr, with control and other invisible characters of names escaped."""
-    flush_or_discard_stdout()  # the results come first; a failure to write them must not hide the error
+    with suppress(OSError):  # the results come first; a failure to write them must not hide the error
+        sys.stdout.flush()
     say(f"error: {harmless(message)}")
 
 

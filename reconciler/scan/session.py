@@ -261,7 +261,7 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
 
     global _held  # noqa: PLW0603 - a process has one session
     if os.environ.get("SPARK_REMOTE") == "":
-        # In CI a variable that nobody set arrives empty, and pyspark takes it for the address of a server.
+        # CI passes an unset variable as an empty one, which pyspark takes for the address of a server.
         del os.environ["SPARK_REMOTE"]
     properties = _properties(engine)
     conf = SparkConf(loadDefaults=False)

@@ -107,9 +107,9 @@ def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
     cluster: Cluster, hidden: Hidden, tmp_path: Path
 ) -> None:
     """The broker says the types; we know the ids only. Named exactly, by a pattern, EMPTY or not: none of them is planned away."""
-    told = run_kafka_tool(cluster, "kafka-groups", "--list")
-    types = {words[0]: words[1].lower() for line in told.splitlines() if len(words := line.split()) > 2}
-    assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], told
+    listing = run_kafka_tool(cluster, "kafka-groups", "--list")
+    types = {words[0]: words[1].lower() for line in listing.splitlines() if len(words := line.split()) > 2}
+    assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], listing
     exact = planned(
         tmp_path, cluster, FLOOR % (hidden.topic, "", json.dumps([*hidden.groups, hidden.dead]), "idleFor: 0s")
     )

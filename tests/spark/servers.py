@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reconciler.kafka.workload import wait_until
 
-_SPEC = find_spec("pyspark")  # found without importing it: that takes half a second
+_SPEC = find_spec("pyspark")  # does not import it, which takes half a second
 assert _SPEC is not None
 assert _SPEC.origin is not None
 HOME = Path(_SPEC.origin).parent
