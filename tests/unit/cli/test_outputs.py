@@ -130,3 +130,25 @@ def test_a_closed_stream_holds_nothing_and_takes_everything(closed: int, folder:
     assert done.returncode == 0
     assert done.stdout.split() == ([] if closed == 1 else ["one", "two"])
     assert done.stderr == ""
+
+
+RECOVERING = """
+import os, sys
+from reconciler.cli import console
+from reconciler.errors import OutputUnwritten
+before = os.dup(1)
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+try:
+    console.write("lost?")
+except OutputUnwritten as error:
+    console.fail(str(error))
+os.dup2(before, 1)
+console.write(" written")
+"""
+
+
+def test_output_goes_on_once_the_disk_has_room_again() -> None:
+    """`watch` writes for weeks: an error line once pointed its standard output to /dev/null for the rest of the process."""
+    done = subprocess.run([sys.executable, "-c", RECOVERING], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "lost? written"
+    assert done.stderr.startswith("error: standard output could not be written")
