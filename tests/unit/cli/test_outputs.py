@@ -11,6 +11,7 @@ from reconciler import pipeline
 from reconciler.cli import converge
 from reconciler.cli.app import EXIT_USAGE, run
 from reconciler.errors import ClusterUnreachable, WrongCluster
+from tests.command import environment
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -149,6 +150,8 @@ console.write(" written")
 
 def test_output_goes_on_once_the_disk_has_room_again() -> None:
     """`watch` writes for weeks: an error line once pointed its standard output to /dev/null for the rest of the process."""
-    done = subprocess.run([sys.executable, "-c", RECOVERING], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", RECOVERING], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.stdout == "lost? written"
     assert done.stderr.startswith("error: standard output could not be written")
