@@ -10,16 +10,29 @@ from reconciler.cli.console import flush_or_discard_stdout, unfailing_stderr
 def main() -> None:
     """Run the command line and end the process with its exit code.
 
-    A closed standard stream is replaced by /dev/null. Standard error never fails: an error line that cannot be written must not change
-    the exit code (Python ends with 120 where it cannot flush a standard stream at exit).
+    Standard error never fails: an error line that cannot be written must not change the exit code (Python ends with 120 where it cannot
+    flush a standard stream at exit).
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - until the process ends
+    _open_closed_streams()
     sys.stderr = unfailing_stderr()
     code = run(sys.argv[1:])
     flush_or_discard_stdout()
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null as each standard stream that is closed, on its own number: the next file would get the number otherwise."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - until the process ends
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What all tests share: real brokers, warm Spark, how tests are spread over processes, and what a failure prints."""
 
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -13,12 +14,15 @@ import pytest
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.named import status
 from reconciler.scan.scan import Engine, close
+from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 from tests.spark import shared_server
 
 # A shell that starts the tests in the background makes them, and every command that they start, deaf to Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# A run that is terminated ends its servers as after Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -121,5 +125,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         python = Path(sys.executable)
         command = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
         terminalreporter.section("run one of them again")
+        repetitions = "RECONCILER_TEST_LONG=1 " if LONG else ""
         for nodeid in dict.fromkeys(report.nodeid for report in reports):
-            terminalreporter.write_line(f"{command} -m pytest '{nodeid}'")
+            terminalreporter.write_line(f"{repetitions}{command} -m pytest {shlex.quote(nodeid)}")

@@ -1,5 +1,6 @@
 """The commands put together, and the one place where an exception becomes a line on stderr and an exit code."""
 
+import errno
 import logging
 import traceback
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from reconciler.errors import ManifestsInvalid, ReconcilerError
 
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""What the pages of --help, which typer prints, fail with on a full disk. Files name themselves in errors of their own."""
 
 app = outlined()
 
@@ -60,10 +63,19 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         console.discard_stdout()
         return 1
-    except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
-        if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
-            traceback.print_exc()
-        console.fail(
-            f"this is a bug in reconciler {__version__}: {type(bug).__name__}: {bug} (run again with -v for where)"
-        )
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            return _report_bug(error)
+        console.fail(f"standard output could not be written: {error.strerror}")
         return 1
+    except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
+        return _report_bug(bug)
+
+
+def _report_bug(bug: Exception) -> int:
+    if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
+        traceback.print_exception(bug)
+    console.fail(
+        f"this is a bug in reconciler {__version__}: {type(bug).__name__}: {bug} (run again with -v for where)"
+    )
+    return 1

@@ -101,9 +101,10 @@ def _execute(
     with graceful() as stop:
         with common.running(settings) as run:
             applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
-        with console.telling_results():
-            if results:
+        if results:
+            with console.telling_results():
                 results_file.write(results, applied.outcomes, applied.header)
+        with console.telling_results():
             show_results(applied, settings)
     for message in applied.refused:
         console.fail(message)

@@ -188,7 +188,7 @@ def test_results_that_nobody_reads_are_an_error(folder: Path, words: list[str]) 
     assert unread(folder, *words) == 1
 
 
-@pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
 def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> None:
     """Standard output that cannot be written is named, and is neither a bug nor the interpreter's 120."""
     with Path("/dev/full").open("wb") as full:

@@ -11,7 +11,7 @@ from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLea
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.plan import document, render
-from reconciler.plan.render import safe
+from reconciler.plan.render import phrases, safe
 from tests.golden.wording import mentions
 
 FOLD_ABOVE = 20
@@ -171,7 +171,9 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
         readers = (fact for group in worst for fact in (spelling(safe.quoted(group)), f"{skips[group]:,}"))
         return (*topic, total, spelling(safe.subject(largest.address)), *extreme, *readers, *rest)
     moves = Counter(action.seen.leader for action in members if isinstance(action, ElectLeader))
-    return (*topic, *(f"({count:,})" for _, count in moves.most_common(4)))
+    numbers = [action.address.partition for action in members]
+    span = (phrases.span(numbers[0], numbers[-1]),) if spelling is str else ()  # text only
+    return (*topic, *span, *(f"({count:,})" for _, count in moves.most_common(4)))
 
 
 def folded_blocks(plan: Plan, *, full: bool) -> list[tuple[Blocked, int]]:

@@ -1,15 +1,15 @@
 """Spark's own servers, started from the pip package: a standalone cluster and a Connect server, on loopback, ended with the test."""
 
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from reconciler.kafka.workload import wait_until
+from reconciler.sandbox.ports import free_addresses, listens
 
 _SPEC = find_spec("pyspark")  # does not import it, which takes half a second
 assert _SPEC is not None
@@ -21,28 +21,41 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM flags for servers that live for minutes: most of what they do is to start and to compile."""
 
 
+GUARD = """\
+import os, subprocess, sys, threading
+
+def end_with_parent():
+    sys.stdin.buffer.read()
+    server.terminate()
+    try:
+        server.wait(30)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+threading.Thread(target=end_with_parent, daemon=True).start()
+os._exit(server.wait() & 0xFF)
+"""
+"""Runs a server until it ends or standard input is closed, which happens also where the process that started it is killed."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def listening(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    """A port that no outgoing connection is given by chance before the server listens there."""
+    return free_addresses(1)[0].port
 
 
 @contextmanager
-def process(log: Path, *command: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+def process(
+    log: Path, *command: str, environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A server with its words in `log`. It does not know this package: its directory is elsewhere and no path leads here."""
     with log.open("wb") as out:
         started = subprocess.Popen(
-            command,
+            [sys.executable, "-S", "-c", GUARD, *command],
             cwd=log.parent,
             stdout=out,
             stderr=out,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             env={
                 **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
                 "SPARK_LOCAL_IP": "127.0.0.1",
@@ -51,15 +64,23 @@ def process(log: Path, *command: str, environment: Mapping[str, str] | None = No
                 **(environment or {}),
             },
         )
+    assert started.stdin is not None
     try:
-        yield
+        yield started
     finally:
-        started.terminate()
-        try:
-            started.wait(30)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            started.wait()
+        started.stdin.close()
+        started.wait(60)
+
+
+def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool], what: str) -> None:
+    """Wait until `ready`. Raises RuntimeError at once where the server ended instead, TimeoutError after START_LIMIT_S."""
+
+    def ready_or_ended() -> bool:
+        if server.poll() is not None:
+            raise RuntimeError(f"{what} ended with {server.returncode}: {log.read_text(errors='replace')[-2000:]}")
+        return ready()
+
+    wait_until(ready_or_ended, START_LIMIT_S, what)
 
 
 @contextmanager
@@ -69,18 +90,20 @@ def standalone(folder: Path) -> Iterator[str]:
     spark_class = str(HOME / "bin" / "spark-class")
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as running:
-        running.enter_context(
+        log = folder / "master.log"
+        server = running.enter_context(
             process(
-                folder / "master.log",
+                log,
                 *(spark_class, "org.apache.spark.deploy.master.Master"),
                 *("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(ui)),
                 environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START},
             )
         )
-        wait_until(lambda: listening(port), START_LIMIT_S, "the Spark master")
+        wait_for(server, log, lambda: listens(port), "the Spark master")
+        workers = []
         for number in (1, 2):
             log = folder / f"worker-{number}.log"
-            running.enter_context(
+            server = running.enter_context(
                 process(
                     log,
                     *(spark_class, "org.apache.spark.deploy.worker.Worker", master),
@@ -89,11 +112,12 @@ def standalone(folder: Path) -> Iterator[str]:
                     environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START},
                 )
             )
-        for number in (1, 2):
-            log = folder / f"worker-{number}.log"
-            wait_until(
+            workers.append((server, log))
+        for server, log in workers:
+            wait_for(
+                server,
+                log,
                 lambda log=log: "Successfully registered with master" in log.read_text(errors="replace"),
-                START_LIMIT_S,
                 "a Spark worker",
             )
         yield master
@@ -121,6 +145,7 @@ def connect_server(folder: Path, port: int | None = None, *, java_options: str =
         "connect",
         "spark-internal",
     ]
-    with process(folder / CONNECT_LOG, *command, environment={"SPARK_SUBMIT_OPTS": java_options}):
-        wait_until(lambda: listening(port), START_LIMIT_S, "the Spark Connect server")
+    log = folder / CONNECT_LOG
+    with process(log, *command, environment={"SPARK_SUBMIT_OPTS": java_options}) as server:
+        wait_for(server, log, lambda: listens(port), "the Spark Connect server")
         yield f"sc://127.0.0.1:{port}"

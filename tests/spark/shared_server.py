@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.spark.servers import CONNECT_LOG, QUICK_START, START_LIMIT_S, connect_server
 
 POLL_S = 0.1
+FAILED = "failed: "
+MARGIN_S = 30
 
 
 class SharedServer:
@@ -31,20 +33,29 @@ class SharedServer:
         while not (self._folder / "request").exists():
             if self._closing.wait(POLL_S):
                 return
-        with connect_server(self._folder, java_options=QUICK_START) as address:
-            draft = self._folder / "draft"
-            draft.write_text(address)
-            draft.replace(self._folder / "answer")
-            self._closing.wait()
+        try:
+            with connect_server(self._folder, java_options=QUICK_START) as address:
+                self._answer(address)
+                self._closing.wait()
+        except (OSError, RuntimeError) as error:
+            self._answer(f"{FAILED}{error}")
+
+    def _answer(self, text: str) -> None:
+        draft = self._folder / "draft"
+        draft.write_text(text)
+        draft.replace(self._folder / "answer")
 
 
 def ask(folder: Path) -> str:
-    """A worker's side: ask for the server and wait for its address. Raises TimeoutError, with the log's place."""
+    """A worker's side: ask for the server and wait for its address. Raises RuntimeError where it did not start."""
     (folder / "request").touch()
     answer = folder / "answer"
-    deadline = time.monotonic() + START_LIMIT_S
+    deadline = time.monotonic() + START_LIMIT_S + MARGIN_S
     while not answer.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no Spark Connect server within {START_LIMIT_S} s: its log is {folder / CONNECT_LOG}")
+            raise RuntimeError(f"no answer about the Spark Connect server: its log is {folder / CONNECT_LOG}")
         time.sleep(POLL_S)
-    return answer.read_text()
+    address = answer.read_text()
+    if address.startswith(FAILED):
+        raise RuntimeError(f"the Spark Connect server did not start: {address.removeprefix(FAILED)}")
+    return address

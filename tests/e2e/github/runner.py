@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -212,7 +211,7 @@ class _Job:
                 given = expressions.value(str(template), self._contexts, self._functions())
                 environment[key] = expressions.text(given)
         words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
-        printed, code = run_script(words, self._workspace, environment, self._hub.state)
+        printed, code = run_script(words, self._workspace, environment)
         self.done.log += f"$ {step.get('name')}\n{printed}(exit {code})\n"
         self.done.summary += files["sum"].read_text()
         pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
@@ -303,12 +302,12 @@ class _Job:
 
 
 STEP_LIMIT_S = 300.0
-SOCKET = "reconciler.socket"
-CLIENT = """\
+SOCKET = "RECONCILER_TEST_SOCKET"
+CLIENT = f"""\
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as asking:
-    asking.connect(sys.argv[1])
-    request = json.dumps({"folder": os.getcwd(), "words": sys.argv[2:], "variables": dict(os.environ)}).encode()
+    asking.connect(os.environ.pop("{SOCKET}"))
+    request = json.dumps({{"folder": os.getcwd(), "words": sys.argv[1:], "variables": dict(os.environ)}}).encode()
     socket.send_fds(asking, [len(request).to_bytes(4, "big")], [1, 2])
     asking.sendall(request)
     sys.exit(int(asking.recv(4).decode() or 1))
@@ -316,26 +315,37 @@ with socket.socket(socket.AF_UNIX) as asking:
 """`reconciler` on the PATH of a step: asks the process of the test to run the command line."""
 
 
-def run_script(words: Sequence[str], folder: Path, environment: Mapping[str, str], state: Path) -> tuple[str, int]:
+def run_script(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
     """What a step printed, and its exit code. Its `reconciler` commands run in this process, which has a warm Spark session."""
-    address = state / SOCKET
-    address.unlink(missing_ok=True)
     deadline = time.monotonic() + STEP_LIMIT_S
-    with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as printed:
-        listener.bind(str(address))
+    with (
+        # In a folder with a short name: the address of a socket has at most 103 bytes on macOS, 107 on Linux.
+        tempfile.TemporaryDirectory(dir="/tmp") as short,
+        socket.socket(socket.AF_UNIX) as listener,
+        tempfile.TemporaryFile() as printed,
+    ):
+        address = f"{short}/socket"
+        listener.bind(address)
         listener.listen()
         listener.settimeout(0.02)
         with subprocess.Popen(
-            words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed
+            words,
+            cwd=folder,
+            env={**environment, SOCKET: address},
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
         ) as process:
             while process.poll() is None:
                 if time.monotonic() > deadline:
                     process.kill()
                     raise TimeoutError(f"the step was not done after {STEP_LIMIT_S:.0f} s: {words}")
-                with suppress(TimeoutError):
+                try:
                     connection, _ = listener.accept()
-                    with connection:
-                        _answer(connection)
+                except TimeoutError:
+                    continue
+                with connection:
+                    _answer(connection)
         printed.seek(0)
         return printed.read().decode(), process.returncode
 
@@ -359,7 +369,7 @@ def put_stand_ins(state: Path) -> None:
     scripts = {
         "gh": f'#!/bin/sh\nPYTHONPATH="{Path(__file__).parents[3]}" exec "{sys.executable}" -m tests.e2e.github.gh "$@"\n',
         "sleep": '#!/bin/sh\necho "sleep $*" >> "$GH_STAND_IN_STATE/sleeps"\n',
-        "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "{state / SOCKET}" "$@"\n',
+        "reconciler": f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "$@"\n',
     }
     (folder / "client.py").write_text(CLIENT)
     for name, script in scripts.items():

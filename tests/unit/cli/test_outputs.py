@@ -133,6 +133,29 @@ def test_a_closed_stream_holds_nothing_and_takes_everything(closed: int, folder:
     assert done.stderr == ""
 
 
+CLOSED = """
+import os, sys
+from reconciler import __main__ as program
+from reconciler.cli import console
+def run(_words):
+    numbers = [os.open(os.devnull, os.O_WRONLY) for _ in range(3)]
+    console.fail("an error line")
+    assert min(numbers) > 2, numbers
+    assert all(os.fstat(number).st_rdev == os.stat(os.devnull).st_rdev for number in (0, 1, 2))
+    return 3
+program.run = run
+for number in (0, 1, 2):
+    os.close(number)
+sys.stdin = sys.stdout = sys.stderr = sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None
+program.main()
+"""
+
+
+def test_no_file_gets_the_number_of_a_closed_stream() -> None:
+    """Once, where stderr was closed, the next file that was opened got its number, and error lines went into it."""
+    assert subprocess.run([sys.executable, "-c", CLOSED], timeout=60, check=False).returncode == 3
+
+
 RECOVERING = """
 import os, sys
 from reconciler.cli import console

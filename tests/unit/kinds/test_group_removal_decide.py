@@ -80,7 +80,7 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
             {"type": GroupType.CONSUMER},
             {"types": ["classic"]},
             "B302",
-            "classic",
+            "a consumer group; types allows classic only",
         ),
         ({"state": GroupState.STABLE}, {}, "B303", "STABLE"),
         ({"state": GroupState.DEAD}, {}, "B303", "DEAD"),

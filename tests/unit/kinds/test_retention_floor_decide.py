@@ -88,7 +88,7 @@ def test_no_record_as_young_means_the_end_that_was_read_before_the_question() ->
     """Where every record is older the floor is the stable end of the same scan, never -1 and never a later end."""
     action = acted({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, high_watermark=150))
     assert action.before_offset == 100
-    assert mentions(action.reason, "newerThan 7d", "100")
+    assert mentions(action.reason, "newerThan 7d", "no record is younger", "100")
 
 
 def test_an_answer_above_the_stable_end_is_lowered_to_it() -> None:

@@ -6,6 +6,7 @@ from reconciler.kinds import LeaderPolicy, RetentionFloor, leader_policy, retent
 from reconciler.kinds.retention_floor import RetentionFloorSpec
 from reconciler.model.action import Consumers
 from reconciler.model.selector import select
+from tests.golden.wording import mentions
 from tests.unit.load.broken import CLUSTER, NOW_MS, cluster, floor, manifest
 from tests.unit.load.checking import accepted, codes, outcome, told
 
@@ -141,6 +142,7 @@ def test_since_in_the_future() -> None:
     """ "an instant in the future is refused"."""
     (only,) = told(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:01Z}"))
     assert (only.code, only.where) == ("M206", "in RetentionFloor/orders, spec.keep")
+    assert mentions(only.message, "2026-11-21T10:00:01Z")
     assert codes(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:00Z}")) == []
 
 

@@ -47,7 +47,7 @@ def partitions(count: int) -> list[Subject]:
 def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
     """All is well takes one line; the Markdown still begins with the marker that finds the issue to close."""
     (line,) = lines_of(report_of())
-    assert mentions(line, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,200", "3")
+    assert mentions(line, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,200 satisfied", "3 waiting")
     marker, empty, sentence = drift_markdown(report_of()).splitlines()
     assert (marker, empty) == ('<!-- reconciler:drift cluster="prod-eu" id="5L6g3nShT-eMCtK--X86sw" -->', "")
     assert mentions(sentence, "`prod-eu`")
@@ -61,7 +61,9 @@ def test_partitions_of_one_topic_are_one_row_with_since_and_next_step() -> None:
     assert mentions(row, "RetentionFloor/orders-gdpr", "orders", "1,000 partitions")
     assert mentions(since, "2026-09-21T14:13:20Z", "apply a reviewed plan")
     assert mentions(lines_of(report_of(partitions(1)))[1], "orders[0]")
-    assert "`orders, 1,000 partitions`" in drift_markdown(report_of(partitions(1000)))
+    markdown = drift_markdown(report_of(partitions(1000)))
+    assert "`orders, 1,000 partitions`" in markdown
+    assert mentions(markdown.splitlines()[4], "1,000 subjects", "2026-09-21T14:13:20Z")
 
 
 def test_the_text_of_an_unchanged_drift_does_not_move_with_offsets_or_time() -> None:
@@ -89,6 +91,7 @@ def test_blocked_unread_incomplete_and_limits_each_say_so() -> None:
     assert mentions(lines_of(blind)[0], "prod-eu")
     assert not mentions(lines_of(blind)[0], "in sync")
     assert "\n### " in drift_markdown(blind)
+    assert not mentions("\n".join(drift_markdown(blind).splitlines()[:6]), "in sync")
     assert "\n### " not in drift_markdown(report_of()), "a report without a heading is in sync"
     strange = subject(Address("GroupRemoval", "dead", "x"), Sort.BLOCKED, "B999")
     assert mentions("\n".join(lines_of(report_of([strange]))), "blocked", "(B999)")

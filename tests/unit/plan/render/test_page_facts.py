@@ -247,6 +247,16 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
         assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in shown) == len(rows)
         for side in (old, new):
             assert any(report_facts.document.digest(side) in line for line in lines)
+    details = [line.strip() for line in text if line.startswith("      ")]
+    assert [line.removeprefix("  - ") for line in markdown if line.startswith("  - ")] == list(
+        map(safe.markdown_prose, details)
+    )
+
+
+def test_a_comparison_says_what_changed_inside_an_action() -> None:
+    """An election that became unclean: the fields that differ, below its row."""
+    details = [line for line in plain(render.diff_text(compare(ELECTION, UNCLEAN))) if line.startswith("      ")]
+    assert any("unclean" in line for line in details), details
 
 
 def test_a_short_comparison_is_cut_at_its_limit() -> None:

@@ -28,6 +28,9 @@ EXPLAINED = (
     "LeaderPolicy/rescue/dead[4]",
     "RetentionFloor/orders-gdpr/orders[15]",
     "RetentionFloor/streams/counts[1]",
+    "RetentionFloor/clamping/clamped[1]",
+    "RetentionFloor/orders-gdpr/orders[16]",
+    "LeaderPolicy/all/x[0]",
 )
 
 

@@ -44,6 +44,7 @@ def test_what_cannot_be_undone_comes_first() -> None:
         (plan(election()), ["1 election"]),
         (plan(removal(), purge()), ["2 irreversible"]),
         (plan(removal(), election(), election("x", 1)), ["1 irreversible", "2 elections"]),
+        (plan(election(unclean=True)), ["1 irreversible"]),
         (
             plan(
                 removal(), limits=(LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1"),)
