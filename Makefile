@@ -86,12 +86,12 @@ bench-quick: java setup  ## the benches at a tenth of their size; ten minutes, p
 	$(BIN)/python -m bench.apply --quick --dry
 	$(BIN)/python -m bench.hundred_scans --quick --dry
 
-mutants: setup  ## changes to kinds/ and plan/ that no test notices, hours: ONLY=reconciler.plan.within OUT=mutants-report
+mutants: setup  ## changes to policies/, operations/ and plan/ that no test notices, hours: ONLY=reconciler.plan.review OUT=mutants-report
 	@test ! -e $(MUTANTS) || { echo "$(MUTANTS) is there already: remove it, or say OUT=…" >&2; exit 1; }
 	@mkdir -p $(MUTANTS)/tree && git ls-files -z | tar --null -T - -c | tar -x -C $(MUTANTS)/tree
 	@$(BIN)/python -m venv $(MUTANTS)/venv && $(MUTANTS)/venv/bin/pip install --quiet mutmut==$(MUTMUT)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(MUTANTS)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
-	cd $(MUTANTS)/tree && nice $(abspath $(MUTANTS))/venv/bin/python -m tests.mutants ../verdicts.json $(or $(ONLY),reconciler.kinds reconciler.plan)
+	cd $(MUTANTS)/tree && nice $(abspath $(MUTANTS))/venv/bin/python -m tests.mutants ../verdicts.json $(or $(ONLY),reconciler.policies reconciler.plan)
 
 test-matrix: java setup  ## both Kafkas, and the Pythons and Javas that are on this machine: ONLY=kafka=3.9.1
 	$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))

@@ -25,9 +25,9 @@ from confluent_kafka.admin import AdminClient
 from bench import apply_command, apply_memory, results
 from bench.apply_world import COMMITS_PER_GROUP, DEAD, STAYS, At, World, batches, leaders, log_starts, world
 from bench.sizes import FULL, QUICK, Apply
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
+from reconciler.apply.executor import apply
+from reconciler.apply.tuning import BatchLimits
+from reconciler.journal.file import FileJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.model import action as actions
@@ -102,7 +102,7 @@ def rounds(name: str, sizes: Apply, turn: Callable[[str], float]) -> Seconds:
 def records(made: World, sizes: Apply, folder: Path) -> Seconds:
     """One more record of every partition."""
     led = leaders(made.servers.split(",", maxsplit=1)[0])
-    settings = Settings()
+    settings = BatchLimits()
 
     def turn(contender: str) -> float:
         if contender != RECHECK:
@@ -167,7 +167,7 @@ def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Actio
                 mode=actions.Mode.MERGE,
                 partition=names.TopicPartition(*at),
                 before_offset=before,
-                seen=actions.SeenPartition(
+                seen=actions.ObservedPartition(
                     topic_id=facts.topic_id,
                     log_start=facts.log_start,
                     stable_end=facts.high_watermark,
@@ -176,7 +176,7 @@ def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Actio
                     replicas=facts.replicas,
                     in_sync=facts.in_sync,
                 ),
-                guard=actions.Guard(consumers=actions.Consumers.BLOCK),
+                guard=actions.Preconditions(consumers=actions.LagPolicy.BLOCK),
                 vouched=False,
                 drift=True,
             )
@@ -225,7 +225,7 @@ def bare_groups(made: World, known: Sequence[str]) -> None:
 
 def look_at_groups(made: World, known: Sequence[str]) -> None:
     gateway = KafkaGateway(connection(made))
-    for batch in batches(known, Settings().groups_per_call):
+    for batch in batches(known, BatchLimits().groups_per_call):
         gateway.groups_now(batch)
     gateway.close()
 
@@ -233,7 +233,7 @@ def look_at_groups(made: World, known: Sequence[str]) -> None:
 def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
     gateway = KafkaGateway(connection(made))
     planned: list[actions.Action] = []
-    for batch in batches(known, Settings().groups_per_call):
+    for batch in batches(known, BatchLimits().groups_per_call):
         for group, now in gateway.groups_now(batch).items():
             facts: Any = now
             assert facts.state is GroupState.EMPTY
@@ -245,7 +245,7 @@ def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
                     mode=actions.Mode.MERGE,
                     group=group,
                     idle_for_ms=0,
-                    seen=actions.SeenGroup(
+                    seen=actions.ObservedGroup(
                         type=GroupType.CLASSIC,
                         state=GroupState.EMPTY,
                         commits=COMMITS_PER_GROUP,
@@ -307,7 +307,7 @@ def bare_elections(made: World, wanted: Sequence[At]) -> None:
 
 def look_at_led(made: World, wanted: Sequence[At]) -> None:
     gateway = KafkaGateway(connection(made))
-    for batch in batches([names.TopicPartition(*at) for at in wanted], Settings().elections_per_call):
+    for batch in batches([names.TopicPartition(*at) for at in wanted], BatchLimits().elections_per_call):
         gateway.partitions_now(batch, offsets=False)
     gateway.close()
 
@@ -328,7 +328,7 @@ def choices(made: World, wanted: Sequence[At]) -> list[actions.Action]:
                 partition=names.TopicPartition(*at),
                 election=actions.Election.PREFERRED,
                 leader_wanted=facts.replicas[0],
-                seen=actions.SeenLeadership(
+                seen=actions.ObservedLeadership(
                     topic_id=facts.topic_id, leader=facts.leader, replicas=facts.replicas, in_sync=facts.in_sync
                 ),
             )

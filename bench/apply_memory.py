@@ -17,17 +17,17 @@ from typing import Any
 from bench import plan_file
 from bench.processes import mebibytes
 from reconciler.apply import results
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.model.action import Election
+from reconciler.apply.executor import apply
+from reconciler.journal.file import FileJournal
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Answer, GroupNow, ItemAnswer, PartitionNow
-from reconciler.model.snapshot import Unread
+from reconciler.model.ports import GroupNow, ItemResult, PartitionNow, ResponseAction
+from reconciler.model.snapshot import Unknown
 from reconciler.plan import document
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
-DONE = ItemAnswer(Answer.DONE, "NONE")
+DONE = ItemResult(ResponseAction.DONE, "NONE")
 
 
 class Obedient:
@@ -60,25 +60,25 @@ class Obedient:
 
     def committed(
         self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         return {(group, at): 52_000 for group, partitions in wanted.items() for at in partitions}
 
     def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
         assert not groups
         return {}
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         for at in before_offsets:
             self._purged[_number(at)] = 1
         return dict.fromkeys(before_offsets, DONE)
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         assert not groups
         return {}
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         raise AssertionError(election, partitions)
 
     def refresh(self) -> None:
@@ -112,7 +112,7 @@ def measure(path: Path, size: int) -> dict[str, Any]:
     )
     applied_s, applied_mib = time.perf_counter() - began, peak_mib()
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
-    header = results.Header(
+    header = results.ResultsHeader(
         run_id="bench",
         plan_digest="bench",
         cluster="prod-eu",

@@ -18,8 +18,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload_clients import Quiet, admin_client, producer_properties
+from reconciler.sandbox import client
+from reconciler.sandbox.clients import Quiet, admin_client, producer_properties
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.tools import run_tool
 
@@ -74,16 +74,16 @@ class World:
                 future.result()
             self.say(f"made {begin + len(new):,} of {len(names):,} topics")
         for server in self.servers.split(","):
-            workload.wait_until(partial(self.led, server), _LIMIT_S, "leaders")
+            client.wait_until(partial(self.led, server), _LIMIT_S, "leaders")
         _produce(self.servers, self.all, self.records)
         for server in self.servers.split(","):
-            workload.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync", every_s=1.0)
+            client.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync", every_s=1.0)
         self.say(f"{self.records} records in each of {len(self.all):,} partitions")
 
     def make_commit_log(self) -> None:
         """It comes to be with the first commit."""
-        workload.create_topics(self.servers, [workload.Topic(COMMITTED, COMMITS_PER_GROUP, REPLICAS)])
-        workload.commit(self.servers, COMMITTED, {(COMMITTED, 0): 0}, deadline_s=60)
+        client.create_topics(self.servers, [client.Topic(COMMITTED, COMMITS_PER_GROUP, REPLICAS)])
+        client.commit(self.servers, COMMITTED, {(COMMITTED, 0): 0}, deadline_s=60)
 
     def dead_groups(self, names: Sequence[str]) -> None:
         """Groups that are EMPTY, with ten commits each."""
@@ -125,9 +125,9 @@ class World:
             timeout_s=_LIMIT_S,
         )
         assert answer.returncode == 0, answer.stderr[-800:]
-        workload.wait_until(lambda: self.misled(partitions) == len(partitions), _LIMIT_S, "another preference")
+        client.wait_until(lambda: self.misled(partitions) == len(partitions), _LIMIT_S, "another preference")
         for server in self.servers.split(","):
-            workload.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync")
+            client.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync")
 
     def led(self, server: str) -> bool:
         return set(self.preferred) <= set(leaders(server))

@@ -23,12 +23,12 @@ from confluent_kafka import Consumer
 from bench import results
 from bench.processes import command_of, descendants, mebibytes
 from bench.sizes import FULL, QUICK, HundredScans
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import start, stop
 from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.scan.scan import Engine, close, scan
@@ -75,11 +75,11 @@ def _count(pid: int, what: str) -> int:
     return len(list(Path(f"/proc/{pid}/{what}").iterdir()))
 
 
-def needs(now_ms: int) -> Needs:
+def needs(now_ms: int) -> ScanRequest:
     topics = (Selector("bench-live-*"),)
-    return Needs(
+    return ScanRequest(
         topics=(
-            TopicNeed(
+            TopicRequest(
                 topics=topics,
                 offsets=True,
                 instants_ms=(now_ms - 60_000,),
@@ -87,7 +87,7 @@ def needs(now_ms: int) -> Needs:
                 named_groups=frozenset({"bench-members", "bench-alone"}),
             ),
         ),
-        groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector("*"),), activity=True),),
         topic_records=True,
         cluster_records=True,
     )
@@ -117,7 +117,7 @@ def topic_names(topics: int) -> list[str]:
 def traffic(servers: str, topics: int, partitions: int) -> None:
     """Until standard input ends."""
     names = topic_names(topics)
-    workload.create_topics(servers, [Topic(name, partitions) for name in names])
+    client.create_topics(servers, [Topic(name, partitions) for name in names])
     leave = threading.Event()
 
     def produce() -> None:
@@ -125,16 +125,16 @@ def traffic(servers: str, topics: int, partitions: int) -> None:
         while not leave.wait(0.2):
             turn += 1
             for name in names:
-                workload.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
+                client.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
             # Groups that come, each with a commit of its own, for the listing to grow by.
-            workload.commit(servers, f"bench-passing-{turn % 200}", {(names[0], 0): turn})
+            client.commit(servers, f"bench-passing-{turn % 200}", {(names[0], 0): turn})
 
     with ExitStack() as running:
         for member in range(2):
-            running.enter_context(workload.member(servers, "bench-members", names[: member + 5]))
+            running.enter_context(client.member(servers, "bench-members", names[: member + 5]))
         modern = threading.Thread(target=modern_member, args=(servers, names, leave), daemon=True)
         modern.start()
-        running.enter_context(workload.standalone_committer(servers, "bench-alone", {(names[1], 0): 1}, every_s=0.5))
+        running.enter_context(client.standalone_committer(servers, "bench-alone", {(names[1], 0): 1}, every_s=0.5))
         producing = threading.Thread(target=produce, daemon=True)
         producing.start()
         print("running", flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from bench.sizes import FULL, Manifests
-from reconciler.load.files import load
+from reconciler.manifest.files import load
 
 NOW_MS = 1_800_000_000_000
 CLUSTER = """apiVersion: reconciler/v1

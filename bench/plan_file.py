@@ -18,17 +18,18 @@ from typing import Any, cast
 
 from bench import results
 from bench.sizes import FULL, QUICK
-from reconciler.model.action import AcceptedReader, Consumers, DeleteRecords, Guard, Mode, SeenPartition
-from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.action import Mode
+from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision, Plan
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.plan import document
-from reconciler.plan.render import markdown, text
-from reconciler.plan.within import intersected, within
+from reconciler.plan.review import intersect, restrict_to
+from reconciler.report import markdown, text
 
 PARTITIONS = 50
-PLACE = Place("manifests/prod-eu/clicks.yaml", 9, 3)
-GUARD = Guard(consumers=Consumers.IGNORE, accepted=(AcceptedReader("billing", 52_000),))
-PLAIN = Guard(consumers=Consumers.BLOCK)
+PLACE = SourceLocation("manifests/prod-eu/clicks.yaml", 9, 3)
+GUARD = Preconditions(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 52_000),))
+PLAIN = Preconditions(consumers=LagPolicy.BLOCK)
 
 
 def action(number: int, *, more: int = 0) -> DeleteRecords:
@@ -41,7 +42,7 @@ def action(number: int, *, more: int = 0) -> DeleteRecords:
         mode=Mode.MERGE,
         partition=TopicPartition(topic, partition),
         before_offset=target,
-        seen=SeenPartition(
+        seen=ObservedPartition(
             topic_id=f"kAwXdc4bS8uMf{number // PARTITIONS:09d}",
             log_start=1000 + number % 77,
             stable_end=250_000 + number,
@@ -97,14 +98,14 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case "stream the actions":
             found = f"{sum(1 for _action in document.actions(old)):,} actions"
         case "intersect as it streams":
-            kept = intersected(Generated(size, more=5), document.saved(old).actions)
+            kept = intersect(Generated(size, more=5), document.saved(old).actions)
             found = f"{sum(1 for _decision in kept):,} decisions"
         case "read whole":
             found = f"{len(document.read(old).decisions):,} decisions"
         case "read whole, intersect with a file":
             planned = document.read(new)
             before = time.process_time() - started
-            found = f"{len(within(planned, document.saved(old)).actions):,} actions"
+            found = f"{len(restrict_to(planned, document.saved(old)).actions):,} actions"
         case "read whole, text":
             read = document.read(old)
             before = time.process_time() - started

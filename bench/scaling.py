@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from bench import results
 from bench.world import COMMITS_PER_GROUP
-from reconciler.kafka.facts import FACTS, PARTITION
-from reconciler.scan import wishes
+from reconciler.scan import requests
+from reconciler.scan.task_rows import FACTS, PARTITION
 
 FIGURES = Path(__file__).with_name("scan.json")
 QUESTIONS = 4
@@ -129,9 +129,11 @@ def _column(unit: Units, target: Cluster, cores: Sequence[int]) -> dict[str, str
         "commits": unit.commit_us / 1e6 * commits,
         "log": unit.record_us / 1e6 * target.records,
     }
-    logs = len(wishes.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions)))
+    logs = len(
+        requests.log_chunks(dict.fromkeys(range(target.log_partitions), target.records // target.log_partitions))
+    )
     chunks = math.ceil(target.partitions / target.brokers / PER_CHUNK) * target.brokers
-    tasks = (chunks, len(wishes.commit_chunks(map(str, range(target.groups)))), logs)
+    tasks = (chunks, len(requests.commit_chunks(map(str, range(target.groups)))), logs)
     listing = QUESTIONS * math.ceil(target.partitions / target.brokers / PER_CALL)
     groups = math.ceil(target.groups / target.brokers)
     column = {

@@ -25,17 +25,19 @@ import pyarrow as pa
 
 from bench import plain
 from bench.world import DAY_MS, FIRST, LOG, log_sizes
-from reconciler.kafka import group_listing, listing, workload
-from reconciler.kafka.commit_log import read_commit_log
+from reconciler.kafka import groups as group_listing
+from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import RUN, Chunk, Work, read_chunk
-from reconciler.load.files import load
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.manifest.files import load
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
-from reconciler.scan import wishes
+from reconciler.sandbox import client
+from reconciler.scan import requests
 from reconciler.scan.scan import Engine, close, scan
-from reconciler.scan.session import Start
+from reconciler.scan.session import PendingSession
+from reconciler.scan.task_rows import RUN, Chunk, ScanTask, read_chunk
 
 TIMEOUT_S = 60.0
 
@@ -44,16 +46,18 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def needs(name: str) -> Needs:
+def needs(name: str) -> ScanRequest:
     """What is asked of the cluster, by name; any other name is a folder of manifests."""
     week_ago = now_ms() - 7 * DAY_MS
     match name:
         case "empty":
-            return Needs(topics=(TopicNeed(topics=(Selector(FIRST),), offsets=True),))
+            return ScanRequest(topics=(TopicRequest(topics=(Selector(FIRST),), offsets=True),))
         case "partitions":
-            return Needs(topics=(TopicNeed(topics=(Selector("bench-*"),), offsets=True, instants_ms=(week_ago,)),))
+            return ScanRequest(
+                topics=(TopicRequest(topics=(Selector("bench-*"),), offsets=True, instants_ms=(week_ago,)),)
+            )
         case "log":
-            return Needs(groups=(GroupNeed(groups=(Selector("nobody"),), activity=True),))
+            return ScanRequest(groups=(GroupRequest(groups=(Selector("nobody"),), activity=True),))
         case _:
             return planner.needs(load([Path(name)], now_ms=now_ms()).policies, now_ms())
 
@@ -71,7 +75,7 @@ def timed(call: Callable[[], object]) -> float:
 def session(engine: Engine) -> dict[str, float]:
     """From asking for a session to having it, and to its first row back from a Python worker."""
     started = time.perf_counter()
-    opened = Start(engine).result()
+    opened = PendingSession(engine).result()
     ready_s = time.perf_counter() - started
     opened.range(0, 1, 1, 1).mapInArrow(lambda rows: rows, "id long").toArrow()
     first_s = time.perf_counter() - started
@@ -84,7 +88,7 @@ def scans(engine: Engine, servers: str, repeat: int, names: Sequence[str]) -> di
     for name in names:
         wanted = needs(name)
 
-        def once(wanted: Needs = wanted) -> None:
+        def once(wanted: ScanRequest = wanted) -> None:
             scan(
                 wanted,
                 Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S),
@@ -103,7 +107,7 @@ def scans(engine: Engine, servers: str, repeat: int, names: Sequence[str]) -> di
 def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
     """Our reader of the commit log without Spark: one process, one Python thread, one consumer."""
     connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
-    partitions = sorted(workload.partition_states(servers, LOG))
+    partitions = sorted(client.partition_states(servers, LOG))
     read: list[float] = []
     found: list[float] = []
     cpu: list[float] = []
@@ -122,10 +126,10 @@ def chunks(servers: str, repeat: int, manifests: str) -> dict[str, list[float]]:
     connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
     asked = needs(manifests)
     topics = listing.list_topics(connection)
-    topics = listing.describe_topics(connection, topics, wishes.selected_topics(asked, topics.topics))
+    topics = listing.describe_topics(connection, topics, requests.selected_topics(asked, topics.topics))
     groups = group_listing.list_groups(connection, hidden=True)
-    asks = list(wishes.wishes(asked, topics))
-    work = Work(
+    asks = list(requests.partition_requests(asked, topics))
+    work = ScanTask(
         connection=connection,
         readers={wish.topic.name: range(len(wish.partitions)) for wish in asks if wish.readers},
         named={},
@@ -134,9 +138,9 @@ def chunks(servers: str, repeat: int, manifests: str) -> dict[str, list[float]]:
         log_limit_s=math.inf,
     )
     first: dict[str, Chunk] = {
-        "partition": wishes.partition_chunks(asks, wishes.counted_topics(asked, topics), topics.topics)[0],
-        "commit": wishes.commit_chunks(wishes.commit_groups(asked, groups))[0],
-        "record": wishes.log_chunks(log_sizes(servers))[0],
+        "partition": requests.partition_chunks(asks, requests.counted_topics(asked, topics), topics.topics)[0],
+        "commit": requests.commit_chunks(requests.commit_groups(asked, groups))[0],
+        "record": requests.log_chunks(log_sizes(servers))[0],
     }
     costs: dict[str, list[float]] = {name: [] for name in first}
     for _ in range(repeat + 1):

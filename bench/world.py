@@ -15,8 +15,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload_clients import Quiet, admin_client, producer_properties
+from reconciler.sandbox import client
+from reconciler.sandbox.clients import Quiet, admin_client, producer_properties
 from reconciler.sandbox.cluster import Cluster, start, stop
 
 PARTITIONS_PER_TOPIC = 50
@@ -55,10 +55,10 @@ class World:
 
     def make_commit_log(self) -> None:
         """It comes to be with the first commit; until all its partitions are led, coordinators move."""
-        workload.create_topics(self.servers, [workload.Topic(FIRST, replication=1)])
-        workload.commit(self.servers, FIRST, {(FIRST, 0): 0}, deadline_s=60)
+        client.create_topics(self.servers, [client.Topic(FIRST, replication=1)])
+        client.commit(self.servers, FIRST, {(FIRST, 0): 0}, deadline_s=60)
         for server in self.servers.split(","):
-            workload.wait_until(partial(_led, server, [LOG]), 60, f"the commit log in the metadata of {server}")
+            client.wait_until(partial(_led, server, [LOG]), 60, f"the commit log in the metadata of {server}")
 
     def grow_topics(self, partitions: int) -> None:
         """Until there are so many partitions, each with a record of ten days ago and one of now."""
@@ -71,7 +71,7 @@ class World:
                 future.result()
             self.say(f"made {begin + len(new):,} of {len(names):,} topics of {PARTITIONS_PER_TOPIC} partitions")
         for server in self.servers.split(","):
-            workload.wait_until(
+            client.wait_until(
                 partial(_led, server, names), _LIMIT_S, f"leaders of all topics in the metadata of {server}"
             )
         _produce(self.servers, names)
@@ -161,8 +161,8 @@ def world(*, heap_mib: int, say: Say) -> Iterator[World]:
 
 def log_sizes(servers: str) -> dict[int, int]:
     """Offsets that each partition of the commit log spans."""
-    partitions = sorted(workload.partition_states(servers, LOG))
-    ends = ((number, workload.watermarks(servers, LOG, number)) for number in partitions)
+    partitions = sorted(client.partition_states(servers, LOG))
+    ends = ((number, client.watermarks(servers, LOG, number)) for number in partitions)
     return {number: end - begin for number, (begin, end) in ends}
 
 

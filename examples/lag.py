@@ -5,14 +5,14 @@ import sys
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253 - a user's script, not this program
 from pyspark.sql import functions as f  # noqa: TID253
 
-from reconciler.scan import sources
+from reconciler.scan import data_sources
 
 _ROWS = 1_000
 
 
 def lag(session: SparkSession, bootstrap_servers: str) -> DataFrame:
     """Records that each group has not read yet, by topic, of the brokers' own telling."""
-    sources.register(session)
+    data_sources.register(session)
     commits = session.read.format("kafka_group_commits").option("bootstrap.servers", bootstrap_servers).load()
     partitions = session.read.format("kafka_partitions").option("bootstrap.servers", bootstrap_servers).load()
     return behind(commits, partitions)

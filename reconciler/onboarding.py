@@ -11,38 +11,38 @@ from pydantic import ValidationError
 
 from reconciler import __version__, gitops, pipeline
 from reconciler.errors import UsageError
-from reconciler.gitops import home
+from reconciler.gitops import install_source
+from reconciler.gitops.starter_manifests import starter_manifests
 from reconciler.kafka import connect, doctor
 from reconciler.kafka import journal as journals
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.doctor import Examination
-from reconciler.kafka.rights import Selection, Wanted
-from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor
-from reconciler.load import schema, secrets
-from reconciler.load.first import first_set
-from reconciler.load.manifest_set import ClusterManifests
+from reconciler.kafka.doctor import DoctorReport
+from reconciler.kafka.permissions import RequiredAccess, Selection
+from reconciler.manifest import schema, secrets
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.selector import Selector
-from reconciler.pipeline import Run
+from reconciler.pipeline import RunOptions
 from reconciler.plan import planner
+from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 
 SCHEMA = "schemas/manifest.json"
 FOREVER_MS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkup:
+class ClusterCheck:
     """What the manifests of one cluster want of it, and what was found."""
 
     cluster: str
     bootstrap_servers: tuple[str, ...]
-    wanted: Wanted
-    found: Examination
+    wanted: RequiredAccess
+    found: DoctorReport
 
 
 def first_files(
     bootstrap_servers: Sequence[str],
     name: str,
-    run: Run,
+    run: RunOptions,
     *,
     client: Mapping[str, str],
     journal_topic: str | None = None,
@@ -57,7 +57,9 @@ def first_files(
     run.progress(f"asking {', '.join(bootstrap_servers)} for the cluster id")
     cluster_id = connect.cluster_id(made)
     found = dict(
-        first_set(cluster_id, bootstrap_servers, name, client=client, journal_topic=journal_topic, schema=SCHEMA)
+        starter_manifests(
+            cluster_id, bootstrap_servers, name, client=client, journal_topic=journal_topic, schema=SCHEMA
+        )
     )
     found[SCHEMA] = schema.schemas()["manifest.json"]
     return {**found, **workflows}
@@ -68,7 +70,7 @@ def workflow_files(action: str | None) -> Mapping[str, str]:
 
     Raises UsageError where neither tells.
     """
-    origin = home.named(action) if action else home.installed()
+    origin = install_source.parse_action_ref(action) if action else install_source.installed_source()
     if origin is None:
         raise UsageError(
             "the workflows install this program from a commit of its repository on GitHub, and this installation does not tell from "
@@ -78,27 +80,27 @@ def workflow_files(action: str | None) -> Mapping[str, str]:
 
 
 def make_journal(
-    bootstrap_servers: Sequence[str], name: str, run: Run, *, client: Mapping[str, str], topic: str
+    bootstrap_servers: Sequence[str], name: str, run: RunOptions, *, client: Mapping[str, str], topic: str
 ) -> None:
     """Make the journal's topic, kept for ever; one that is there stays as it is. Raises JournalUnavailable."""
     run.progress(f"making the topic {topic}")
     journals.create_topic(_connection(bootstrap_servers, name, client, run), topic, retention_ms=FOREVER_MS)
 
 
-def checkup(manifests: ClusterManifests, run: Run, *, elections_only: bool = False) -> Checkup:
+def checkup(manifests: ClusterManifests, run: RunOptions, *, elections_only: bool = False) -> ClusterCheck:
     """Ask the cluster for everything that these manifests need, or only their LeaderPolicies.
 
     Raises ClusterUnreachable and WrongCluster.
     """
     policies = tuple(p for p in manifests.policies if isinstance(p, LeaderPolicy) or not elections_only)
     wanted = _wanted(manifests.cluster, policies, observed_at_ms=run.clock())
-    made = pipeline.connection(manifests.cluster, run)
+    made = pipeline.open_connection(manifests.cluster, run)
     run.progress("asking for versions, clocks and rights")
-    return Checkup(
+    return ClusterCheck(
         cluster=manifests.cluster.metadata.name,
         bootstrap_servers=made.bootstrap_servers,
         wanted=wanted,
-        found=doctor.examine(made, wanted, cluster_id=manifests.cluster.spec.cluster_id),
+        found=doctor.run_checks(made, wanted, cluster_id=manifests.cluster.spec.cluster_id),
     )
 
 
@@ -106,7 +108,7 @@ def _connection(
     bootstrap_servers: Sequence[str],
     name: str,
     client: Mapping[str, str],
-    run: Run,
+    run: RunOptions,
     journal_topic: str | None = None,
 ) -> Connection:
     """The connection that a Cluster manifest of this content would give, checked as one."""
@@ -131,7 +133,7 @@ def _connection(
     return Connection(bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s)
 
 
-def _wanted(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int) -> Wanted:
+def _wanted(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int) -> RequiredAccess:
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     purges = []
@@ -151,7 +153,7 @@ def _wanted(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int
                 elections = True
             case _:
                 assert_never(policy)
-    return Wanted(
+    return RequiredAccess(
         needs=planner.needs(policies, observed_at_ms),
         purges=tuple(purges),
         removals=tuple(removals),

@@ -8,30 +8,32 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler import __version__, provenance
-from reconciler.apply import results, resume
-from reconciler.apply.applier import DEFAULTS as DEFAULT_SIZES
-from reconciler.apply.applier import apply as send
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings as Sizes
+from reconciler import __version__, git_source
+from reconciler.apply import results
+from reconciler.apply.executor import DEFAULTS as DEFAULT_SIZES
+from reconciler.apply.executor import apply as send
+from reconciler.apply.tuning import BatchLimits as Sizes
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
+from reconciler.journal import interrupted as resume
+from reconciler.journal.entry import JournalEntry
+from reconciler.journal.file import FileJournal
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal import TopicJournal
-from reconciler.kinds import Cluster
-from reconciler.load import files, schema, secrets
-from reconciler.load.manifest_set import ClusterManifests, ManifestSet
-from reconciler.model.action import DeleteGroup, Mode
-from reconciler.model.entry import Entry
+from reconciler.manifest import files, schema, secrets
+from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.model.action import Mode
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations.delete_group import DeleteGroup
 from reconciler.plan import document, limits, planner, recheck
-from reconciler.plan.within import Reviewed, within
+from reconciler.plan.review import Reviewed, restrict_to
+from reconciler.policies import Cluster
 from reconciler.scan import scan
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 
 Progress = Callable[[str], None]
 DEFAULT_EXPIRY_MS = 24 * 3_600_000
@@ -39,17 +41,17 @@ EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunOptions:
     """How to run a verb: the engine, the deadline of each broker call, where progress goes and what time it is."""
 
-    engine: Engine
+    engine: SparkTarget
     timeout_s: float
     progress: Progress
     clock: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class ApplyResult:
     """What became of a plan. `outcomes` in the order in which they ended; `refused`: messages of limits that refuse it now."""
 
     run_id: str
@@ -62,9 +64,9 @@ class Applied:
     finished_at_ms: int
 
     @property
-    def header(self) -> results.Header:
+    def header(self) -> results.ResultsHeader:
         """What results.json says about the run as a whole."""
-        return results.Header(
+        return results.ResultsHeader(
             run_id=self.run_id,
             plan_digest=document.digest(self.plan),
             cluster=self.plan.cluster,
@@ -88,7 +90,7 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
     return files.load(paths, now_ms=now_ms, cluster=cluster)
 
 
-def connection(cluster: Cluster, run: Run) -> Connection:
+def open_connection(cluster: Cluster, run: RunOptions) -> Connection:
     """A connection whose brokers are the cluster that the manifest names. Raises ClusterUnreachable and WrongCluster."""
     resolved = secrets.resolve(cluster)
     made = Connection(bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s)
@@ -104,7 +106,7 @@ def connection(cluster: Cluster, run: Run) -> Connection:
 
 def plan(
     manifests: ClusterManifests,
-    run: Run,
+    run: RunOptions,
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
@@ -114,11 +116,13 @@ def plan(
     """Scan and plan. Reads only. `modes` narrows to policies of these (converge), `reviewed` to what that plan also holds."""
     observed_at_ms = run.clock()
     needs = planner.needs((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
-    with scan.starting(needs, run.engine) as start:
-        made = connection(manifests.cluster, run)
+    with scan.start_session(needs, run.engine) as start:
+        made = open_connection(manifests.cluster, run)
         wants_purges = any(need.last_purge for need in needs.topics)
         purges = (
-            provenance.last_purges(provenance.journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
+            git_source.last_purges(git_source.open_journal(manifests.cluster, made))
+            if wants_purges
+            else Unknown("not asked")
         )
         snapshot = scan.scan(
             needs,
@@ -136,27 +140,27 @@ def plan(
         policies=manifests.policies,
         waivers=manifests.waivers,
         snapshot=snapshot,
-        source=provenance.source(manifests),
+        source=git_source.source(manifests),
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,
     )
     if reviewed is None:
         return planned
-    return limits.judged(within(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
+    return limits.with_limits(restrict_to(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
 
 
 def apply(
     planned: Plan,
     manifests: ClusterManifests,
-    run: Run,
+    run: RunOptions,
     *,
     dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
     on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
     sending: Callable[[], None] = lambda: None,
     sizes: Sizes = DEFAULT_SIZES,
-) -> Applied:
+) -> ApplyResult:
     """Recheck every action against a fresh scan, then send what is left. Nothing larger than the plan can come of it.
 
     `sending`: called before each request, from any thread.
@@ -168,17 +172,17 @@ def apply(
             f"the plan is for cluster id {planned.cluster_id}, Cluster/{manifests.cluster.metadata.name} is "
             f"{manifests.cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
         )
-    made = connection(manifests.cluster, run)
-    kept = provenance.journal(manifests.cluster, made, commit=planned.source.commit)
+    made = open_connection(manifests.cluster, run)
+    kept = git_source.open_journal(manifests.cluster, made, commit=planned.source.commit)
     digest = document.digest(planned)
     # Before the recheck: a journal of years takes its time, and nothing should come between the recheck and the first request.
-    begun = provenance.begun(kept, digest)
-    if interrupted := resume.told(begun):
+    begun = git_source.interrupted_actions(kept, digest)
+    if interrupted := resume.progress_message(begun):
         run.progress(interrupted)
     checked_at_ms = run.clock()
     checked = _recheck(planned, manifests, run, made, kept)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    rechecked, ending = resume.taken_up(checked.outcomes, begun)
+    rechecked, ending = resume.annotate_interrupted(checked.outcomes, begun)
 
     def ended() -> Iterator[Outcome]:
         yield from rechecked
@@ -222,7 +226,7 @@ def apply(
         code = 0
     elif stop() and not any(results.may_have_written(outcome) for outcome in outcomes):
         code = EXIT_INTERRUPTED
-    return Applied(
+    return ApplyResult(
         run_id=run_id,
         plan=planned,
         outcomes=tuple(outcomes),
@@ -235,7 +239,7 @@ def apply(
 
 
 def _recheck(
-    planned: Plan, manifests: ClusterManifests, run: Run, made: Connection, kept: FileJournal | TopicJournal
+    planned: Plan, manifests: ClusterManifests, run: RunOptions, made: Connection, kept: FileJournal | TopicJournal
 ) -> recheck.Recheck:
     run.progress("rechecking every action")
     now_ms = run.clock()
@@ -244,9 +248,9 @@ def _recheck(
         needs,
         made,
         observed_at_ms=now_ms,
-        last_purges=provenance.last_purges(kept)
+        last_purges=git_source.last_purges(kept)
         if any(need.last_purge for need in needs.topics)
-        else Unread("not asked"),
+        else Unknown("not asked"),
         engine=run.engine,
         progress=run.progress,
         timeout_s=run.timeout_s,
@@ -256,12 +260,12 @@ def _recheck(
 
 def converge(
     manifests: ClusterManifests,
-    run: Run,
+    run: RunOptions,
     *,
     stop: Callable[[], bool],
     on_plan: Callable[[Plan], None],
     sending: Callable[[], None] = lambda: None,
-) -> Applied:
+) -> ApplyResult:
     """Plan, limits and apply in one, for policies in `mode: continuous` only: the review approved the rule, limits bound the run."""
     started_at_ms = run.clock()
     planned = plan(manifests, run, modes=(Mode.CONTINUOUS,))
@@ -269,7 +273,7 @@ def converge(
     if planned.actions and not planned.refused:
         return apply(planned, manifests, run, stop=stop, sending=sending)
     refused = tuple(verdict.message for verdict in planned.refused)
-    return Applied(
+    return ApplyResult(
         run_id="",
         plan=planned,
         outcomes=(),
@@ -281,10 +285,12 @@ def converge(
     )
 
 
-def journal_entries(manifests: ClusterManifests, run: Run, *, address: str | None = None) -> Iterator[Entry]:
+def journal_entries(
+    manifests: ClusterManifests, run: RunOptions, *, address: str | None = None
+) -> Iterator[JournalEntry]:
     """What the journal holds, oldest first; `address`: only this address, or those below it."""
-    made = connection(manifests.cluster, run) if manifests.cluster.spec.journal.topic else None
-    kept = provenance.journal(manifests.cluster, made)
+    made = open_connection(manifests.cluster, run) if manifests.cluster.spec.journal.topic else None
+    kept = git_source.open_journal(manifests.cluster, made)
 
     def wanted(found: Address) -> bool:
         return address is None or str(found) == address or str(found).startswith(f"{address}/")
@@ -292,14 +298,14 @@ def journal_entries(manifests: ClusterManifests, run: Run, *, address: str | Non
     return kept.entries(wanted)
 
 
-def export(manifests: ClusterManifests, run: Run, out: Path) -> Sequence[Path]:
+def export(manifests: ClusterManifests, run: RunOptions, out: Path) -> Sequence[Path]:
     """The scan alone, as Parquet files under `out`."""
     observed_at_ms = run.clock()
     needs = planner.needs(manifests.policies, observed_at_ms)
-    with scan.starting(needs, run.engine) as start:
+    with scan.start_session(needs, run.engine) as start:
         return scan.export(
             needs,
-            connection(manifests.cluster, run),
+            open_connection(manifests.cluster, run),
             observed_at_ms=observed_at_ms,
             engine=run.engine,
             progress=run.progress,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.named import status
+from reconciler.sandbox.registry import status
 from reconciler.scan.scan import Engine, close
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key

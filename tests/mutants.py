@@ -30,7 +30,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 TESTS = (
-    *("tests/unit/plan", "tests/unit/kinds", "tests/unit/load", "tests/unit/model"),
+    *("tests/unit/plan", "tests/unit/policies", "tests/unit/manifest", "tests/unit/model"),
     *("tests/golden", "tests/properties"),
 )
 WITHOUT = ("tests/properties/test_stateful.py", "tests/properties/test_manifests_fuzz.py")
@@ -231,7 +231,7 @@ def judge_imported(out: Path) -> None:
     """A process for each mutant whose function runs while modules are imported: kinds and manifests show what came of it."""
     verdicts = json.loads(out.read_text())
     for mutant in [name for name, verdict in verdicts.items() if verdict == "imported"]:
-        tests = ("tests/unit/kinds", "tests/unit/load", "tests/unit/plan/document/test_document_schema.py")
+        tests = ("tests/unit/policies", "tests/unit/manifest", "tests/unit/plan/document/test_document_schema.py")
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", *ARGUMENTS, *tests],
             cwd=COPY,

@@ -7,9 +7,10 @@ request may have been carried out, the action never ends as "nothing was done".
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from reconciler.model.action import Action, DeleteRecords
+from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Answer, ItemAnswer
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.operations.delete_records import DeleteRecords
 
 A = TypeVar("A", bound=Action, covariant=True)
 
@@ -33,16 +34,16 @@ class Attempt(Generic[A]):
     done: bool = False
     log_start: int | None = None
     leader: int | None = None
-    last: ItemAnswer | None = None
+    last: ItemResult | None = None
     why: str = ""
 
-    def sent(self, answer: ItemAnswer) -> "Attempt[A]":
+    def sent(self, answer: ItemResult) -> "Attempt[A]":
         """After one more request and its answer; one that never left this machine is no request."""
         return replace(
             self,
             sends=self.sends + answer.sent,
             possible=self.possible or not answer.no_effect,
-            done=self.done or (answer.answer is Answer.DONE and not answer.no_effect),
+            done=self.done or (answer.answer is ResponseAction.DONE and not answer.no_effect),
             last=answer,
             why="",
         )

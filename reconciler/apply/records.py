@@ -8,48 +8,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.apply.attempt import Attempt
-from reconciler.apply.run import Go, Run, Seen, Sorted, Step, sorted_out
-from reconciler.apply.settings import Settings
+from reconciler.apply.context import ApplyContext, CheckResult, ReadyAction, Sorted, StepResult, partition_ready
+from reconciler.apply.tuning import BatchLimits
 from reconciler.errors import JournalUnavailable
-from reconciler.model.action import AcceptedReader, DeleteRecords
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Answer, ItemAnswer, PartitionNow
+from reconciler.model.ports import ItemResult, PartitionNow, ResponseAction
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unread
+from reconciler.model.snapshot import Unknown
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 
-Record = Attempt[DeleteRecords]
-Commits = Mapping[tuple[str, TopicPartition], int | Unread | None]
+RecordsAttempt = Attempt[DeleteRecords]
+Commits = Mapping[tuple[str, TopicPartition], int | Unknown | None]
 
 
-def lanes(pending: Sequence[Record], settings: Settings) -> list[list[Sequence[Record]]]:
+def batches(pending: Sequence[RecordsAttempt], settings: BatchLimits) -> list[list[Sequence[RecordsAttempt]]]:
     """Leaders side by side, a few batches of each at once."""
-    by_leader: dict[int, list[Record]] = {}
+    by_leader: dict[int, list[RecordsAttempt]] = {}
     for attempt in pending:
         leader = attempt.action.seen.leader if attempt.leader is None else attempt.leader
         by_leader.setdefault(leader, []).append(attempt)
     size = settings.records_per_call
-    beside: list[list[Sequence[Record]]] = []
+    beside: list[list[Sequence[RecordsAttempt]]] = []
     for _, led in sorted(by_leader.items()):
-        batches: list[Sequence[Record]] = [led[at : at + size] for at in range(0, len(led), size)]
+        batches: list[Sequence[RecordsAttempt]] = [led[at : at + size] for at in range(0, len(led), size)]
         beside += [batches[first :: settings.calls_per_leader] for first in range(settings.calls_per_leader)]
     return [lane for lane in beside if lane]
 
 
-def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -> Iterator[Step]:
+def execute_batch(
+    batch: Sequence[RecordsAttempt], run: ApplyContext, *, removed_groups: frozenset[str]
+) -> Iterator[StepResult]:
     """One round for partitions that should have one leader; where they have several, one after the other, each looked at anew."""
 
-    def look(attempts: Sequence[Record]) -> Seen:
+    def look(attempts: Sequence[RecordsAttempt]) -> CheckResult:
         return _look(attempts, run, removed_groups)
 
     seen = look(batch)
     yield from seen.rest
-    by_leader: dict[int | None, list[Go]] = {}
+    by_leader: dict[int | None, list[ReadyAction]] = {}
     for go in seen.ready:
         by_leader.setdefault(go.leader, []).append(go)
     if len(by_leader) > 1:
         for led in by_leader.values():
-            yield from step([go.attempt for go in led], run, removed_groups=removed_groups)
+            yield from execute_batch([go.attempt for go in led], run, removed_groups=removed_groups)
         return
     ready, rest = run.begin(seen.ready, look, seen_at_ms=seen.at_ms, still=lambda begun: _alone(begun, run))
     yield from rest
@@ -57,16 +59,16 @@ def step(batch: Sequence[Record], run: Run, *, removed_groups: frozenset[str]) -
         yield from _send(ready, run)
 
 
-def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) -> Seen:
+def _look(attempts: Sequence[RecordsAttempt], run: ApplyContext, removed_groups: frozenset[str]) -> CheckResult:
     seen_at_ms = run.clock()
     purges = _purges_of_others(attempts, run)
     if purges is None:
-        return Seen(ready=[], rest=list(attempts), at_ms=seen_at_ms)
+        return CheckResult(ready=[], rest=list(attempts), at_ms=seen_at_ms)
     now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=True)
     commits = run.gateway.committed(_positions_wanted(attempts))
     at_ms = run.clock()
-    ready, rest = sorted_out(
-        check(
+    ready, rest = partition_ready(
+        recheck(
             attempt,
             now[attempt.action.partition],
             commits,
@@ -76,19 +78,19 @@ def _look(attempts: Sequence[Record], run: Run, removed_groups: frozenset[str]) 
         )
         for attempt in attempts
     )
-    return Seen(ready=ready, rest=rest, at_ms=seen_at_ms)
+    return CheckResult(ready=ready, rest=rest, at_ms=seen_at_ms)
 
 
-def _alone(begun: Sequence[Go], run: Run) -> Sorted:
+def _alone(begun: Sequence[ReadyAction], run: ApplyContext) -> Sorted:
     """Two runs may look at the clock at the same time, and both find that nobody purged: here each sees the other's intent, and waits."""
     purges = _purges_of_others([go.attempt for go in begun], run)
     if purges is None:
         return [], [go.attempt for go in begun]
     now_ms = run.clock()
-    return sorted_out(_too_soon(go.attempt, purges.get(go.attempt.action.partition), now_ms) or go for go in begun)
+    return partition_ready(_too_soon(go.attempt, purges.get(go.attempt.action.partition), now_ms) or go for go in begun)
 
 
-def _purges_of_others(attempts: Sequence[Record], run: Run) -> Mapping[TopicPartition, int] | None:
+def _purges_of_others(attempts: Sequence[RecordsAttempt], run: ApplyContext) -> Mapping[TopicPartition, int] | None:
     """The clock of those that have one; None: it cannot be read, and the run stops. The interval is between purges, not between two tries of one."""
     if all(attempt.action.guard.every_ms is None for attempt in attempts):
         return {}
@@ -99,7 +101,7 @@ def _purges_of_others(attempts: Sequence[Record], run: Run) -> Mapping[TopicPart
         return None
 
 
-def _send(ready: Sequence[Go], run: Run) -> Iterator[Step]:
+def _send(ready: Sequence[ReadyAction], run: ApplyContext) -> Iterator[StepResult]:
     """One request to the leader of the first; leaders may have moved while intents were stored."""
     leader = ready[0].leader
     yield from (go.attempt.again(f"broker {go.leader} leads it by now") for go in ready if go.leader != leader)
@@ -109,27 +111,27 @@ def _send(ready: Sequence[Go], run: Run) -> Iterator[Step]:
     after = run.gateway.partitions_now(targets, offsets=True)
     for go in led:
         partition = go.attempt.action.partition
-        yield settle(go.attempt, answers[partition], after[partition])
+        yield verify(go.attempt, answers[partition], after[partition])
 
 
-def check(
-    attempt: Record,
+def recheck(
+    attempt: RecordsAttempt,
     now: PartitionNow,
     commits: Commits,
     *,
     last_purge_ms: int | None,
     now_ms: int,
     removed_groups: frozenset[str],
-) -> Go | Step:
+) -> ReadyAction | StepResult:
     """Whether the request may go out: same topic, something left to delete, every named group past it, no reader further behind."""
     action = attempt.action
     if not now.exists:
         return attempt.end(Status.STALE, f"{action.partition} is gone", read_back="gone")
-    if isinstance(now.topic_id, Unread):
+    if isinstance(now.topic_id, Unknown):
         return attempt.again(f"the topic's id could not be read: {now.topic_id.reason}")
     if now.topic_id != action.seen.topic_id:
         return attempt.end(Status.STALE, "the topic was deleted and made again since the plan", read_back=_shown(now))
-    if isinstance(now.log_start, Unread):
+    if isinstance(now.log_start, Unknown):
         return attempt.again(f"the log start could not be read: {now.log_start.reason}")
     if now.log_start >= action.before_offset:
         return _already(attempt, now)
@@ -137,7 +139,7 @@ def check(
         # A replica that leads since then may begin earlier: more would go than the plan said.
         detail = f"the log starts at {now.log_start}, it was {action.seen.log_start} in the plan"
         return attempt.end(Status.STALE, detail, read_back=_shown(now))
-    if isinstance(now.high_watermark, Unread):
+    if isinstance(now.high_watermark, Unknown):
         return attempt.again(f"the high watermark could not be read: {now.high_watermark.reason}")
     if now.high_watermark < action.seen.high_watermark:
         # Cut off by an election out of sync, and perhaps filled again: below the target there may be records that nobody reviewed.
@@ -151,10 +153,12 @@ def check(
     if not isinstance(now.leader, int):
         return attempt.again("the partition has no leader")
     start = now.log_start if attempt.log_start is None else min(now.log_start, attempt.log_start)
-    return Go(attempt=replace(attempt, log_start=start, leader=now.leader), leader=now.leader)
+    return ReadyAction(attempt=replace(attempt, log_start=start, leader=now.leader), leader=now.leader)
 
 
-def _too_soon(attempt: Record, last_purge_ms: int | None, now_ms: int, *, read_back: str | None = None) -> Step | None:
+def _too_soon(
+    attempt: RecordsAttempt, last_purge_ms: int | None, now_ms: int, *, read_back: str | None = None
+) -> StepResult | None:
     every_ms = attempt.action.guard.every_ms
     if every_ms is None or last_purge_ms is None or now_ms - last_purge_ms > every_ms:
         return None
@@ -164,7 +168,7 @@ def _too_soon(attempt: Record, last_purge_ms: int | None, now_ms: int, *, read_b
     return attempt.again(detail) if attempt.possible else attempt.end(Status.WAITING, detail, read_back=read_back)
 
 
-def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
+def verify(attempt: RecordsAttempt, answer: ItemResult, after: PartitionNow) -> StepResult:
     """What the answer and the log start afterwards make of it. Only the log start proves anything."""
     before, attempt = attempt, attempt.sent(answer)
     action = attempt.action
@@ -175,35 +179,35 @@ def settle(attempt: Record, answer: ItemAnswer, after: PartitionNow) -> Step:
         )
     reached = isinstance(after.log_start, int) and after.log_start >= action.before_offset
     unmoved = after.log_start == before.log_start and after.leader == before.leader
-    if answer.answer in (Answer.STALE, Answer.FAILED) and unmoved:
+    if answer.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
         # The log of the leader that answered begins where it did: whatever it meant, nothing is gone. Another replica would not know.
         attempt = replace(attempt, possible=before.possible)
     match answer.answer:
         case _ if reached:
             return _already(attempt, after)
-        case Answer.DONE | Answer.READ_BACK | Answer.RETRY:
-            if isinstance(after.log_start, Unread):
+        case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY:
+            if isinstance(after.log_start, Unknown):
                 return attempt.again(f"the log start could not be read back: {after.log_start.reason}")
             return attempt.again(f"the log start is {after.log_start}, the target {action.before_offset}")
-        case Answer.STALE:
+        case ResponseAction.STALE:
             return attempt.end(Status.STALE, answer.text or answer.code, read_back=_shown(after))
-        case Answer.WAITING:
+        case ResponseAction.WAITING:
             return attempt.end(Status.WAITING, answer.text or answer.code, read_back=_shown(after))
-        case Answer.FAILED | Answer.HALVE:
+        case ResponseAction.FAILED | ResponseAction.HALVE:
             return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
 
 
-def _already(attempt: Record, now: PartitionNow) -> Outcome:
+def _already(attempt: RecordsAttempt, now: PartitionNow) -> Outcome:
     if attempt.possible:
         return attempt.end(Status.APPLIED, "records deleted, shown by the log start", read_back=_shown(now))
     return attempt.end(Status.SATISFIED, "the log starts there already", read_back=_shown(now))
 
 
-def _readers(attempt: Record, commits: Commits, removed_groups: frozenset[str]) -> Step | None:
+def _readers(attempt: RecordsAttempt, commits: Commits, removed_groups: frozenset[str]) -> StepResult | None:
     action = attempt.action
     for group in action.guard.named:
         position = commits[group, action.partition]
-        if isinstance(position, Unread):
+        if isinstance(position, Unknown):
             return attempt.again(f"the position of {group!r} could not be read: {position.reason}")
         if position is None:
             return attempt.end(Status.STALE, f"{group!r} has no commit any more")
@@ -212,7 +216,7 @@ def _readers(attempt: Record, commits: Commits, removed_groups: frozenset[str]) 
             return attempt.end(Status.STALE, detail)
     for reader in _looked_at(action):
         position = commits[reader.group, action.partition]
-        if isinstance(position, Unread):
+        if isinstance(position, Unknown):
             return attempt.again(f"the position of {reader.group!r} could not be read: {position.reason}")
         if position is None:
             # Standing at the log start it may only have come closer; and whom this run removed reads nothing any more.
@@ -227,7 +231,7 @@ def _readers(attempt: Record, commits: Commits, removed_groups: frozenset[str]) 
     return None
 
 
-def _positions_wanted(batch: Sequence[Record]) -> dict[str, list[TopicPartition]]:
+def _positions_wanted(batch: Sequence[RecordsAttempt]) -> dict[str, list[TopicPartition]]:
     wanted: dict[str, list[TopicPartition]] = {}
     for attempt in batch:
         guard = attempt.action.guard
@@ -236,7 +240,7 @@ def _positions_wanted(batch: Sequence[Record]) -> dict[str, list[TopicPartition]
     return wanted
 
 
-def _looked_at(action: DeleteRecords) -> Iterator[AcceptedReader]:
+def _looked_at(action: DeleteRecords) -> Iterator[AcceptedLag]:
     """The readers that were accepted where they stood, but for those that exceptGroups leaves alone wherever they are."""
     excepted = [Selector(text) for text in action.guard.except_groups]
     return (r for r in action.guard.accepted if not any(selector.matches(r.group) for selector in excepted))

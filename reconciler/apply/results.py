@@ -15,9 +15,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reconciler.model.entry import operation_of, request_of
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.quoting import harmless_json
+from reconciler.text.escape import harmless_json
 
 FORMAT_VERSION = "1.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:1"
@@ -25,7 +24,7 @@ EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_STALE, EXIT_PARTLY = 0, 1, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class ResultsHeader:
     """What the results are of. Times are epoch milliseconds; `exit_code` is the process's."""
 
     run_id: str
@@ -67,12 +66,12 @@ def may_have_written(outcome: Outcome) -> bool:
     return outcome.sends > 0 and outcome.read_back is None
 
 
-def dumps(outcomes: Iterable[Outcome], header: Header) -> str:
+def dumps(outcomes: Iterable[Outcome], header: ResultsHeader) -> str:
     """The document as text: header first, then one outcome per line in address order."""
     return "".join(_lines(outcomes, header))
 
 
-def write(path: Path, outcomes: Iterable[Outcome], header: Header) -> None:
+def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
     """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -141,7 +140,7 @@ class _Document(_Strict):
     outcomes: list[_Line] = Field(description="in address order, one per line")
 
 
-def _lines(outcomes: Iterable[Outcome], header: Header) -> Iterable[str]:
+def _lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterable[str]:
     ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
     tally = Counter(outcome.status for outcome in ended)
     head = {
@@ -171,8 +170,8 @@ def _lines(outcomes: Iterable[Outcome], header: Header) -> Iterable[str]:
 def _line(outcome: Outcome) -> dict[str, Any]:
     return {
         "address": str(outcome.action.address),
-        "operation": operation_of(outcome.action),
-        "request": dict(request_of(outcome.action)),
+        "operation": outcome.action.OPERATION,
+        "request": dict(outcome.action.request()),
         "status": outcome.status.value,
         "detail": outcome.detail,
         "code": outcome.code,

@@ -11,7 +11,7 @@ from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
-from reconciler.cli.verbs import outlined
+from reconciler.cli.commands import build_app
 from reconciler.errors import ManifestsInvalid, ReconcilerError
 
 EXIT_USAGE = 64
@@ -19,7 +19,7 @@ EXIT_INTERRUPTED = 130
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """What the pages of --help, which typer prints, fail with on a full disk. Files name themselves in errors of their own."""
 
-app = outlined()
+app = build_app()
 
 
 def _version(asked: bool) -> None:
@@ -48,17 +48,17 @@ def run(arguments: Sequence[str]) -> int:
     except TyperException as wrong:
         message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
         if message.startswith("Usage: "):  # a group of verbs without one
-            console.say(message)
+            console.print_stderr(message)
         elif message:
-            console.fail(f"{message} (see reconciler --help)")
+            console.print_error(f"{message} (see reconciler --help)")
         return EXIT_USAGE
     except ManifestsInvalid as invalid:
         return invalid.exit_code  # the command has shown the diagnostics
     except ReconcilerError as error:
-        console.fail(str(error))
+        console.print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        console.fail("interrupted before anything was written")
+        console.print_error("interrupted before anything was written")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         console.discard_stdout()
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in _NO_SPACE:
             return _report_bug(error)
-        console.fail(f"standard output could not be written: {error.strerror}")
+        console.print_error(f"standard output could not be written: {error.strerror}")
         return 1
     except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
         return _report_bug(bug)
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
 def _report_bug(bug: Exception) -> int:
     if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
         traceback.print_exception(bug)
-    console.fail(
+    console.print_error(
         f"this is a bug in reconciler {__version__}: {type(bug).__name__}: {bug} (run again with -v for where)"
     )
     return 1

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.apply import results as results_file
-from reconciler.apply.settings import Settings as Sizes
+from reconciler.apply.tuning import BatchLimits as Sizes
 from reconciler.cli import common, console
-from reconciler.cli.interrupts import graceful
 from reconciler.cli.plan import show_plan
 from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.signals import handle_signals
 from reconciler.errors import PlanUnusable, Refused, UsageError
-from reconciler.load.manifest_set import ClusterManifests
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Applied
-from reconciler.plan import document, render
+from reconciler.pipeline import ApplyResult
+from reconciler.plan import document
 
 Words = Annotated[
     list[Path] | None,
@@ -98,33 +98,33 @@ def _execute(
     planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, sizes: Sizes
 ) -> int:
     # Results, too, are written under it: a Ctrl-C that comes then must not end in "nothing was written".
-    with graceful() as stop:
+    with handle_signals() as stop:
         with common.running(settings) as run:
             applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
         if results:
-            with console.telling_results():
+            with console.report_write_errors():
                 results_file.write(results, applied.outcomes, applied.header)
-        with console.telling_results():
+        with console.report_write_errors():
             show_results(applied, settings)
     for message in applied.refused:
-        console.fail(message)
+        console.print_error(message)
     return applied.exit_code
 
 
-def show_results(applied: Applied, settings: Settings) -> None:
+def show_results(applied: ApplyResult, settings: Settings) -> None:
     """What became of the plan, in each wanted format."""
 
     def rendered(chosen: Format, colour: bool) -> str:
         match chosen:
             case Format.TEXT:
-                lines = render.results_text(applied.plan, applied.outcomes, width=common.terminal_width())
+                lines = report.results_text(applied.plan, applied.outcomes, width=common.terminal_width())
                 return console.styled(lines, colour=colour)
             case Format.MD:
-                return render.results_markdown(applied.plan, applied.outcomes)
+                return report.results_markdown(applied.plan, applied.outcomes)
             case Format.JSON:
                 return results_file.dumps(applied.outcomes, applied.header)
             case Format.GITHUB:
-                return render.results_github(applied.plan, applied.outcomes)
+                return report.results_github(applied.plan, applied.outcomes)
             case Format.SARIF:
                 raise UsageError("-o sarif: results come as text, md, json or github")
 

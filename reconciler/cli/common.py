@@ -12,10 +12,10 @@ from reconciler import pipeline
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.errors import ManifestsInvalid, UsageError
-from reconciler.load.diagnostics import Diagnostic, Rendering, render
-from reconciler.load.manifest_set import ClusterManifests, ManifestSet
-from reconciler.pipeline import Run
-from reconciler.scan.session import Engine
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.pipeline import RunOptions
+from reconciler.scan.session import SparkTarget
 
 
 def path(word: str) -> Path:
@@ -59,7 +59,7 @@ def load(paths: list[Path] | None, settings: Settings, *, now_ms: int) -> Manife
         found = [each for each in invalid.diagnostics if isinstance(each, Diagnostic)]
         shown = diagnostics_text(found, chosen)
         if chosen is Format.TEXT:
-            console.say(shown.rstrip("\n"))
+            console.print_stderr(shown.rstrip("\n"))
         else:
             console.write(shown)
         raise
@@ -86,16 +86,16 @@ def one_cluster(manifests: ManifestSet, settings: Settings, *, wanted_id: str | 
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Run]:
+def running(settings: Settings) -> Iterator[RunOptions]:
     """The run that the settings ask for, with progress shown while it lasts."""
     console.start_logging(settings)
-    engine = Engine(
+    engine = SparkTarget(
         master=settings.spark_master or "local[*]",
         remote=settings.spark_remote or None,
         conf=settings.conf(),
     )
     with console.progress(settings) as progress:
-        yield Run(engine=engine, timeout_s=settings.timeout, progress=progress, clock=clock())
+        yield RunOptions(engine=engine, timeout_s=settings.timeout, progress=progress, clock=clock())
 
 
 def clock() -> Callable[[], int]:

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from reconciler.cli.settings import Color, Format, LogFormat, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
-from reconciler.model.quoting import harmless, harmless_json
+from reconciler.text.escape import escape_text, harmless_json
 
 
-def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
+def use_color(settings: Settings, *, stream_is_terminal: bool) -> bool:
     """Whether to colour: `--color` decides, and `auto` asks the terminal and NO_COLOR."""
     match settings.color:
         case Color.ALWAYS:
@@ -40,14 +40,14 @@ def write(text: str) -> None:
         sys.stdout.flush()
 
 
-def fail(message: str) -> None:
+def print_error(message: str) -> None:
     """Print one error line to stderr, with control and other invisible characters of names escaped."""
     with suppress(OSError):  # the results come first; a failure to write them must not hide the error
         sys.stdout.flush()
-    say(f"error: {harmless(message)}")
+    print_stderr(f"error: {escape_text(message)}")
 
 
-def say(message: str) -> None:
+def print_stderr(message: str) -> None:
     """Print one line to stderr. A reader that left must not stop an apply half-way."""
     with suppress(OSError):
         print(message, file=sys.stderr, flush=True)
@@ -89,7 +89,7 @@ def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(_parts(made))
-    for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
+    for part in _parts(render(settings.output, use_color(settings, stream_is_terminal=sys.stdout.isatty()))):
         write(part)
 
 
@@ -104,14 +104,14 @@ def _written(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def telling_results() -> Iterator[None]:
+def report_write_errors() -> Iterator[None]:
     """What was done stays done, and its exit code says so, where it cannot be told: a full disk, a reader that went away."""
     try:
         yield
     except (OSError, OutputUnwritten) as failed:
         if isinstance(failed, BrokenPipeError):
             discard_stdout()
-        fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
+        print_error(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
 
 
 def discard_stdout() -> None:
@@ -152,7 +152,7 @@ def _parts(text: str | Iterable[str]) -> Iterable[str]:
     return (text,) if isinstance(text, str) else text
 
 
-def streamed(lines: Iterable[Text], *, colour: bool) -> Iterator[str]:
+def render_stream(lines: Iterable[Text], *, colour: bool) -> Iterator[str]:
     """`styled`, a thousand lines at a time."""
     left = iter(lines)
     while batch := list(islice(left, 1000)):
@@ -182,7 +182,7 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
         return
     if sys.stderr.isatty():
         console = Console(
-            stderr=True, highlight=False, emoji=False, no_color=not coloured(settings, stream_is_terminal=True)
+            stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, stream_is_terminal=True)
         )
         with console.status("…", spinner="dots") as status:
 
@@ -202,7 +202,7 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
         if step == last_step and now - last_at < SAME_STEP_S:
             return
         last_step, last_at = step, now
-        say(f"[{now - started:6.1f} s] {message}")
+        print_stderr(f"[{now - started:6.1f} s] {message}")
 
     yield line
 
@@ -211,7 +211,7 @@ class _PlainLines(logging.Formatter):
     """One line per log record: what a library quotes in its messages may hold anything."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
-        return harmless(super().formatMessage(record))
+        return escape_text(super().formatMessage(record))
 
 
 class _JsonLines(logging.Formatter):

@@ -12,17 +12,17 @@ from reconciler.apply.results import EXIT_PARTLY, may_have_written
 from reconciler.cli import common, console
 from reconciler.cli.apply import show_results
 from reconciler.cli.common import Paths
-from reconciler.cli.interrupts import Interrupts, graceful
-from reconciler.cli.plan import show_plan, worst
+from reconciler.cli.plan import show_plan, worst_exit_code
 from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.errors import ReconcilerError, UsageError
-from reconciler.kinds import RetentionFloor
-from reconciler.kinds.fields import duration_ms
-from reconciler.load.manifest_set import ClusterManifests
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
-from reconciler.pipeline import EXIT_INTERRUPTED, Applied
+from reconciler.pipeline import EXIT_INTERRUPTED, ApplyResult
 from reconciler.plan.drift.report import EXIT_UNSEEN
+from reconciler.policies import RetentionFloor
+from reconciler.policies.fields import duration_ms
 
 SLICE_S = 0.2
 LEAST_S = 1.0
@@ -39,7 +39,7 @@ def converge(settings: Settings, paths: Paths = None) -> int:
         raise UsageError("--output-file takes one cluster: choose it with --cluster NAME")
     console.prepare(settings)
     codes, wrote = [], False
-    with graceful() as stop:
+    with handle_signals() as stop:
         for part in chosen:
             if stop():
                 codes.append(EXIT_PARTLY if wrote else EXIT_INTERRUPTED)
@@ -49,12 +49,12 @@ def converge(settings: Settings, paths: Paths = None) -> int:
                 wrote = wrote or any(may_have_written(outcome) for outcome in applied.outcomes)
                 codes.append(_code(applied))
             except ReconcilerError as error:  # one cluster that is away must not keep the others from their purges
-                console.fail(f"{part.cluster.metadata.name}: {error}")
+                console.print_error(f"{part.cluster.metadata.name}: {error}")
                 codes.append(error.exit_code)
             except BrokenPipeError:  # nor must a reader that went away
                 console.discard_stdout()
                 codes.append(1)
-    return worst(codes)
+    return worst_exit_code(codes)
 
 
 @accepts_settings
@@ -72,20 +72,20 @@ def watch(
     part = common.one_cluster(manifests, settings)
     interval_s = _interval_ms(part, every) / 1000
     done, code = 0, 0
-    with graceful() as stop:
+    with handle_signals() as stop:
         while not stop():
             # Two loops that hold each other back would else meet again after each interval.
             next_s = time.monotonic() + interval_s + random.uniform(0, min(_JITTER_S, interval_s / 10))  # noqa: S311 - no secret
             try:
                 applied = _once(part, settings, stop, quiet_when_idle=True)
-                code = worst([code, _code(applied)])
+                code = worst_exit_code([code, _code(applied)])
                 next_s = min(next_s, time.monotonic() + _until_due_s(applied.plan, common.clock()()))
             except ReconcilerError as error:  # a cluster that is away now may be back on the next round
-                console.fail(str(error))
-                code = worst([code, error.exit_code])
+                console.print_error(str(error))
+                code = worst_exit_code([code, error.exit_code])
             except BrokenPipeError:
                 console.discard_stdout()
-                code = worst([code, 1])
+                code = worst_exit_code([code, 1])
             done += 1
             if done == rounds:
                 break
@@ -116,16 +116,16 @@ def _interval_ms(part: ClusterManifests, every: str | None) -> int:
     return min(clocks, default=30_000)
 
 
-def _code(applied: Applied) -> int:
+def _code(applied: ApplyResult) -> int:
     """The exit code of one convergence: 1 also where nothing failed and something could not be read, since nobody knows then."""
-    return worst([applied.exit_code, EXIT_UNSEEN if _unseen(applied.plan) else 0])
+    return worst_exit_code([applied.exit_code, EXIT_UNSEEN if _unseen(applied.plan) else 0])
 
 
 def _unseen(planned: Plan) -> bool:
     return bool(planned.incomplete) or any(isinstance(d, Blocked) and d.unread for d in planned.decisions)
 
 
-def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet_when_idle: bool) -> Applied:
+def _once(part: ClusterManifests, settings: Settings, stop: SignalState, *, quiet_when_idle: bool) -> ApplyResult:
     def on_plan(planned: Plan) -> None:
         if planned.actions or planned.refused or _unseen(planned) or not quiet_when_idle:
             show_plan(planned, settings)
@@ -133,8 +133,8 @@ def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet
     with common.running(settings) as run:
         applied = pipeline.converge(part, run, stop=stop, on_plan=on_plan, sending=stop.sending)
     for message in applied.refused:
-        console.fail(message)
+        console.print_error(message)
     if applied.outcomes:
-        with console.telling_results():
+        with console.report_write_errors():
             show_results(applied, settings)
     return applied

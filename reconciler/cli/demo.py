@@ -13,7 +13,7 @@ from types import FrameType
 from reconciler.cli import console
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError
-from reconciler.sandbox import disorder
+from reconciler.sandbox import demo_data
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.tools import run_tool
@@ -42,20 +42,20 @@ def demo(settings: Settings) -> int:
         try:
             code = _show(sandbox, settings, folder)
         finally:
-            console.say("\nstopping the brokers …")
+            console.print_stderr("\nstopping the brokers …")
             stop(sandbox)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    console.say(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
+    console.print_stderr(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
     return code
 
 
 def _show(sandbox: Cluster, settings: Settings, folder: Path) -> int:
     shutil.copytree(MANIFESTS, folder / "manifests")
     with console.progress(settings) as progress:
-        made = disorder.make(sandbox, progress)
+        made = demo_data.create_demo_data(sandbox, progress)
     with made:
-        made.wait_until_ripe()
+        made.wait_until_idle()
         _heading("The manifests: what this cluster should look like")
         for path in sorted((folder / "manifests").rglob("*.yaml")):
             console.write(f"--- {path.relative_to(folder)}\n{path.read_text(encoding='utf-8').strip()}\n\n")

@@ -16,22 +16,23 @@ from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import SandboxError, UsageError
 from reconciler.kafka import acls
-from reconciler.kafka.doctor import BrokerVersion, Clock, Examination
-from reconciler.kafka.journal import how_to_make
-from reconciler.kafka.rights import Purpose, Right
-from reconciler.model.snapshot import Unread
-from reconciler.onboarding import Checkup
-from reconciler.plan.render import phrases, safe
-from reconciler.plan.render.wrap import wrapped
+from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.kafka.journal import create_command
+from reconciler.kafka.permissions import Permission, Role
+from reconciler.model.snapshot import Unknown
+from reconciler.onboarding import ClusterCheck
+from reconciler.report import escape
+from reconciler.report.wrap import wrapped
 from reconciler.sandbox.java import find_java, major_version
+from reconciler.text import formatting
 
 EXIT_MISSING = 1
 _NAMES_SHOWN = 5
 _INDENT = " " * 9
 _COMMENTS = {
-    Purpose.PLAN: "reads: plan, drift, and pull requests",
-    Purpose.APPLY: "also deletes these records and groups, and elects nobody",
-    Purpose.ELECTIONS: "also elects leaders; ALTER on the cluster can grant everything, so keep this principal apart",
+    Role.PLAN: "reads: plan, drift, and pull requests",
+    Role.APPLY: "also deletes these records and groups, and elects nobody",
+    Role.ELECTIONS: "also elects leaders; ALTER on the cluster can grant everything, so keep this principal apart",
 }
 
 
@@ -40,8 +41,8 @@ def doctor(
     settings: Settings,
     paths: Paths = None,
     purpose: Annotated[
-        Purpose, typer.Option("--for", help="Which rights must be there; elections: for the LeaderPolicies alone.")
-    ] = Purpose.PLAN,
+        Role, typer.Option("--for", help="Which rights must be there; elections: for the LeaderPolicies alone.")
+    ] = Role.PLAN,
     show_acls: Annotated[
         bool, typer.Option("--acls", help="Print only the kafka-acls commands for least-privilege principals.")
     ] = False,
@@ -54,7 +55,7 @@ def doctor(
     checkups = []
     for part in common.clusters(manifests, settings):
         with common.running(settings) as run:
-            apart = purpose is Purpose.ELECTIONS and not show_acls
+            apart = purpose is Role.ELECTIONS and not show_acls
             checkups.append(onboarding.checkup(part, run, elections_only=apart))
 
     def rendered(chosen: Format, colour: bool) -> str:
@@ -79,11 +80,11 @@ def doctor(
     return 0 if show_acls or all(_fit(checkup.found, purpose) for checkup in checkups) else EXIT_MISSING
 
 
-def _needed(right: Right, purpose: Purpose) -> bool:
-    return right.purpose in (Purpose.PLAN, purpose)
+def _needed(right: Permission, purpose: Role) -> bool:
+    return right.purpose in (Role.PLAN, purpose)
 
 
-def _fit(found: Examination, purpose: Purpose) -> bool:
+def _fit(found: DoctorReport, purpose: Role) -> bool:
     return (
         all(right.held for right in found.rights if _needed(right, purpose))
         and not found.unseen
@@ -104,27 +105,27 @@ def _own_versions() -> Iterator[Text]:
     yield Text(told)
 
 
-def _text(checkup: Checkup, purpose: Purpose) -> Iterator[Text]:
+def _text(checkup: ClusterCheck, purpose: Role) -> Iterator[Text]:
     found = checkup.found
     brokers = ", ".join(map(str, found.brokers))
     yield Text("")
     yield Text(
-        f"Cluster {safe.bare(checkup.cluster)} ({safe.bare(found.cluster_id)}): {phrases.count(len(found.brokers), 'broker')} "
-        f"({brokers}), {phrases.count(len(found.topics), 'topic')}, {phrases.count(len(found.groups), 'group')}",
+        f"Cluster {escape.display_name(checkup.cluster)} ({escape.display_name(found.cluster_id)}): {formatting.count(len(found.brokers), 'broker')} "
+        f"({brokers}), {formatting.count(len(found.topics), 'topic')}, {formatting.count(len(found.groups), 'group')}",
         style="bold",
     )
     yield Text(f"  client   {found.client}")
     yield from _versions(found.versions)
     yield _clock(found.clock)
     for sentence in found.unseen:
-        yield Text(f"  MISSING  {safe.prose(sentence)}", style="bold red")
+        yield Text(f"  MISSING  {escape.escape_sentence(sentence)}", style="bold red")
     if found.journal_missing and checkup.wanted.journal_topic is not None:
-        how = how_to_make(safe.bare(checkup.wanted.journal_topic))
+        how = create_command(escape.display_name(checkup.wanted.journal_topic))
         yield Text(f"  MISSING  the journal's topic is not there; to make it: {how}", style="bold red")
-    for each in Purpose:
+    for each in Role:
         rights = [right for right in found.rights if right.purpose is each]
         if rights:
-            yield Text(f"Rights to {'elect' if each is Purpose.ELECTIONS else each}", style="bold")
+            yield Text(f"Rights to {'elect' if each is Role.ELECTIONS else each}", style="bold")
         for right in rights:
             yield from _right(right, needed=_needed(right, purpose))
     if found.beyond:
@@ -143,34 +144,37 @@ def _versions(versions: tuple[BrokerVersion, ...]) -> Iterator[Text]:
         alike.setdefault((version.kafka_4, told), []).append(version.broker)
         if version.lacking:
             yield Text(
-                f"  MISSING  {safe.bare(version.broker)} does not know {', '.join(version.lacking)}", style="bold red"
+                f"  MISSING  {escape.display_name(version.broker)} does not know {', '.join(version.lacking)}",
+                style="bold red",
             )
     for (kafka_4, told), brokers in alike.items():
         kafka = "Apache Kafka 4.0 or later" if kafka_4 else "Apache Kafka before 4.0"
-        yield Text(f"  brokers  {phrases.some([safe.bare(b) for b in brokers])}: {kafka}; {', '.join(told)}")
+        yield Text(
+            f"  brokers  {formatting.first_few([escape.display_name(b) for b in brokers])}: {kafka}; {', '.join(told)}"
+        )
 
 
-def _clock(clock: Clock) -> Text:
+def _clock(clock: ClockSkew) -> Text:
     match clock.age_ms:
-        case Unread(reason):
-            return Text(f"  clock    not compared: {safe.prose(reason)}")
+        case Unknown(reason):
+            return Text(f"  clock    not compared: {escape.escape_sentence(reason)}")
         case age_ms if clock.behind:
             return Text(
-                f"  MISSING  this machine's clock is at least {phrases.duration(-age_ms)} behind a broker's: set it",
+                f"  MISSING  this machine's clock is at least {formatting.duration(-age_ms)} behind a broker's: set it",
                 style="bold red",
             )
         case age_ms if clock.proven:
             return Text(
-                f"  clock    a broker's newest stamp is {phrases.duration(max(0, age_ms))} old: the clocks agree"
+                f"  clock    a broker's newest stamp is {formatting.duration(max(0, age_ms))} old: the clocks agree"
             )
         case age_ms:
             return Text(
-                f"  clock    a broker's newest stamp is {phrases.duration(age_ms)} old: nobody has committed since, or this "
+                f"  clock    a broker's newest stamp is {formatting.duration(age_ms)} old: nobody has committed since, or this "
                 "machine's clock is ahead, which makes groups look idle: compare it"
             )
 
 
-def _right(right: Right, *, needed: bool) -> Iterator[Text]:
+def _right(right: Permission, *, needed: bool) -> Iterator[Text]:
     what = f"{right.operation} on {_resources(right)}"
     if right.held:
         yield Text(f"  ok       {what}")
@@ -180,44 +184,44 @@ def _right(right: Right, *, needed: bool) -> Iterator[Text]:
         yield Text(f"  {word}  {right.operation} on {_named(right, right.missing)}: {right.breaks}", style=style)
     if right.unread:
         names = tuple(name for name, _ in right.unread)
-        reason = safe.prose(right.unread[0][1])
+        reason = escape.escape_sentence(right.unread[0][1])
         yield Text(
             f"  unknown  {right.operation} on {_named(right, names)}: {reason}", style="bold magenta" if needed else ""
         )
 
 
-def _resources(right: Right) -> str:
-    return "the cluster" if right.resource == "cluster" else phrases.count(right.total, right.resource)
+def _resources(right: Permission) -> str:
+    return "the cluster" if right.resource == "cluster" else formatting.count(right.total, right.resource)
 
 
-def _named(right: Right, names: tuple[str, ...]) -> str:
+def _named(right: Permission, names: tuple[str, ...]) -> str:
     if right.resource == "cluster":
         return "the cluster"
-    shown = [safe.quoted(name) if right.resource == "group" else safe.bare(name) for name in names]
-    return f"{right.resource} {phrases.some(shown, limit=_NAMES_SHOWN)}"
+    shown = [escape.quoted(name) if right.resource == "group" else escape.display_name(name) for name in names]
+    return f"{right.resource} {formatting.first_few(shown, limit=_NAMES_SHOWN)}"
 
 
-def _commands(checkup: Checkup, principal: str) -> Iterator[str]:
+def _commands(checkup: ClusterCheck, principal: str) -> Iterator[str]:
     """Lines for a shell: comments and commands, for the three principals."""
-    yield f"# Cluster {safe.bare(checkup.cluster)} ({safe.bare(checkup.found.cluster_id)})"
-    for purpose in Purpose:
-        if purpose is Purpose.ELECTIONS and not checkup.wanted.elections:
+    yield f"# Cluster {escape.display_name(checkup.cluster)} ({escape.display_name(checkup.found.cluster_id)})"
+    for purpose in Role:
+        if purpose is Role.ELECTIONS and not checkup.wanted.elections:
             continue
-        if purpose is Purpose.APPLY and not (checkup.wanted.purges or checkup.wanted.removals):
+        if purpose is Role.APPLY and not (checkup.wanted.purges or checkup.wanted.removals):
             continue
         yield f"# {principal}-{purpose}: {_COMMENTS[purpose]}"
         granted = acls.grants(checkup.wanted, purpose, topics=checkup.found.topics, groups=checkup.found.groups)
         yield from acls.commands(f"{principal}-{purpose}", granted, bootstrap_servers=checkup.bootstrap_servers)
 
 
-def _json(checkups: list[Checkup], principal: str) -> str:
+def _json(checkups: list[ClusterCheck], principal: str) -> str:
     def plain(value: object) -> object:
-        return {"unread": value.reason} if isinstance(value, Unread) else str(value)
+        return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
 
     found = [
         {
             "cluster": checkup.cluster,
-            "fit_for": {purpose: _fit(checkup.found, purpose) for purpose in Purpose},
+            "fit_for": {purpose: _fit(checkup.found, purpose) for purpose in Role},
             "examination": dataclasses.asdict(checkup.found),
             "acls": list(_commands(checkup, principal)),
         }

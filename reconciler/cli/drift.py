@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from reconciler import pipeline
+from reconciler import report as render
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError, WrongCluster
-from reconciler.load.files import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.plan import drift as drifting
-from reconciler.plan import render
 from reconciler.plan.drift import DriftReport
 
 Previous = Annotated[
@@ -62,7 +62,7 @@ def _report(
     except ReconcilerError as away:  # one cluster that is away must not hide what the others show
         failures.append(away)
         cluster = part.cluster
-        console.fail(f"{cluster.metadata.name}: {away}")
+        console.print_error(f"{cluster.metadata.name}: {away}")
         return drifting.out_of_sight(
             cluster.metadata.name,
             cluster.spec.cluster_id,
@@ -81,7 +81,9 @@ def _read(previous: Path | None) -> tuple[DriftReport, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as unreadable:
-        console.say(f"warning: --previous {previous} is no drift report ({unreadable}): since when starts anew")
+        console.print_stderr(
+            f"warning: --previous {previous} is no drift report ({unreadable}): since when starts anew"
+        )
         return ()
 
 

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
-from reconciler.load.codes import CODES
+from reconciler.manifest.error_codes import CODES
+from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address
-from reconciler.model.reasons import REASONS
-from reconciler.plan import document, render
+from reconciler.plan import document
 
 _CODE = re.compile(r"[A-Z][0-9]{3}")
 
@@ -52,7 +52,7 @@ def explain(
             planned = pipeline.plan(common.one_cluster(manifests, settings), run)
 
     def rendered(chosen: Format, colour: bool) -> str:
-        lines = render.explain(planned, address, width=common.terminal_width())
+        lines = report.explain(planned, address, width=common.terminal_width())
         return _as_text(chosen, console.styled(lines, colour=colour))
 
     console.emit(settings, rendered)

@@ -68,7 +68,7 @@ def init(
         _write(wanted, directory)
         if journal_topic:  # last: it is the only thing that is not a file
             onboarding.make_journal(servers, name, run, client=properties, topic=journal_topic)
-    console.say("next: reconciler validate, then reconciler doctor, then reconciler plan")
+    console.print_stderr("next: reconciler validate, then reconciler doctor, then reconciler plan")
     return 0
 
 
@@ -96,7 +96,7 @@ def _is_there(path: Path, text: str) -> bool:
             f"{path} exists with another content and init overwrites nothing: choose another --name or folder, or move it away; "
             f"--no-workflows leaves .github alone"
         )
-    console.say(f"{path} is there already, just so")
+    console.print_stderr(f"{path} is there already, just so")
     return True
 
 

@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
-from reconciler.model.quoting import harmless_json
-from reconciler.plan import render
+from reconciler.text.escape import harmless_json
 
 
 @accepts_settings
@@ -29,7 +28,7 @@ def journal(
     def rendered(chosen: Format, colour: bool) -> str:
         match chosen:
             case Format.TEXT:
-                return console.styled(render.journal_text(entries, width=common.terminal_width()), colour=colour)
+                return console.styled(report.journal_text(entries, width=common.terminal_width()), colour=colour)
             case Format.JSON:
                 return "".join(
                     harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries

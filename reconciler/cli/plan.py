@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
-from reconciler.kinds.fields import duration_ms, format_duration
 from reconciler.model.plan import Plan
-from reconciler.plan import document, render
-from reconciler.plan.within import compare
+from reconciler.plan import document
+from reconciler.plan.review import compare
+from reconciler.policies.fields import duration_ms, format_duration
 
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and what was skipped.")]
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 where there are actions.")]
@@ -31,14 +31,14 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
         match chosen:
             case Format.TEXT:
                 saved = str(saved_to) if saved_to else None
-                lines = render.text(plan, full=full, width=common.terminal_width(), saved_to=saved)
-                return console.streamed(lines, colour=colour)
+                lines = report.text(plan, full=full, width=common.terminal_width(), saved_to=saved)
+                return console.render_stream(lines, colour=colour)
             case Format.MD:
-                return render.markdown(plan)
+                return report.markdown(plan)
             case Format.JSON:
                 return document.chunks(plan)
             case Format.GITHUB:
-                return render.github(plan)
+                return report.github(plan)
             case Format.SARIF:
                 raise UsageError("-o sarif: a plan comes as text, md, json or github")
 
@@ -48,7 +48,7 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
 def exit_code(plan: Plan, *, detailed: bool) -> int:
     """3 where a limit refuses, 2 for actions under --detailed-exitcode, else 0."""
     for verdict in plan.refused:
-        console.fail(verdict.message)
+        console.print_error(verdict.message)
     if plan.refused:
         return EXIT_REFUSED
     return EXIT_ACTIONS if detailed and plan.actions else 0
@@ -98,17 +98,17 @@ def plan(
         except ReconcilerError as error:  # one cluster that is away must not hide what would happen to the others
             if len(chosen) == 1:
                 raise
-            console.fail(f"{part.cluster.metadata.name}: {error}")
+            console.print_error(f"{part.cluster.metadata.name}: {error}")
             codes.append(error.exit_code)
             continue
         if out:
             document.write(planned, out)
         show_plan(planned, settings, full=full, saved_to=out)
         codes.append(exit_code(planned, detailed=detailed_exitcode))
-    return worst(codes)
+    return worst_exit_code(codes)
 
 
-def worst(codes: Sequence[int]) -> int:
+def worst_exit_code(codes: Sequence[int]) -> int:
     """The exit code of several clusters: an error hides "there are actions", and "partly applied" hides everything."""
     return min(codes, key=_WORST_FIRST.index, default=0)
 
@@ -125,11 +125,11 @@ def plan_diff(
     def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:
             case Format.TEXT:
-                return console.streamed(render.diff_text(comparison, width=common.terminal_width()), colour=colour)
+                return console.render_stream(report.diff_text(comparison, width=common.terminal_width()), colour=colour)
             case Format.MD:
-                return render.diff_markdown(comparison)
+                return report.diff_markdown(comparison)
             case Format.JSON:
-                return render.diff_json(comparison)
+                return report.diff_json(comparison)
             case Format.GITHUB | Format.SARIF:
                 raise UsageError(f"-o {chosen}: a comparison comes as text, md or json")
 

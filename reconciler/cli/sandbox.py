@@ -8,7 +8,7 @@ from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import SandboxError
 from reconciler.sandbox import cluster as clusters
-from reconciler.sandbox import jars, named
+from reconciler.sandbox import jars, registry
 
 sandbox_app = typer.Typer(
     help="Real local Kafka brokers, to try things on.",
@@ -25,7 +25,7 @@ DEFAULT_NAME = "default"
 def _show(sandbox: clusters.Cluster, settings: Settings) -> None:
     def rendered(chosen: Format, _colour: bool) -> str:
         if chosen is Format.JSON:
-            return named.to_json(sandbox) + "\n"
+            return registry.to_json(sandbox) + "\n"
         rows = [f"  broker {broker.id}   pid {broker.pid}   log {broker.log}\n" for broker in sandbox.brokers]
         return (
             f"sandbox {sandbox.name}: {sandbox.bootstrap_servers}   cluster id {sandbox.cluster_id}\n"
@@ -52,7 +52,7 @@ def up(
 ) -> int:
     """Start brokers that stay after this command ends."""
     with console.progress(settings) as progress:
-        sandbox = named.up(name, nodes, version=kafka, progress=progress)
+        sandbox = registry.up(name, nodes, version=kafka, progress=progress)
     _show(sandbox, settings)
     return 0
 
@@ -61,10 +61,10 @@ def up(
 @accepts_settings
 def down(settings: Settings, name: Name = DEFAULT_NAME) -> int:
     """Stop the brokers and remove their data."""
-    if not named.down(name):
+    if not registry.down(name):
         raise SandboxError(f"no sandbox named {name} is running: see `reconciler sandbox status`")
     if not settings.quiet:
-        console.say(f"sandbox {name} is gone")
+        console.print_stderr(f"sandbox {name} is gone")
     return 0
 
 
@@ -72,7 +72,7 @@ def down(settings: Settings, name: Name = DEFAULT_NAME) -> int:
 @accepts_settings
 def status(settings: Settings, name: Name = DEFAULT_NAME) -> int:
     """Show where a running sandbox is. Exit 1 where there is none."""
-    sandbox = named.status(name)
+    sandbox = registry.status(name)
     if sandbox is None:
         raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")
     _show(sandbox, settings)

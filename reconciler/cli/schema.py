@@ -22,7 +22,7 @@ def schema(
     ]
     if check:
         for name in stale:
-            console.fail(f"{directory / name} is stale: run `make schemas` and commit it")
+            console.print_error(f"{directory / name} is stale: run `make schemas` and commit it")
         return 1 if stale else 0
     directory.mkdir(parents=True, exist_ok=True)
     for name in stale:

@@ -8,14 +8,14 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 
-from reconciler.gitops.home import Home
+from reconciler.gitops.install_source import InstallSource
 
 ACTION = ".github/actions/reconciler"
 OWN = f"./{ACTION} # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program."""
 
 
-def github(home: Home | None, *, version: str) -> dict[PurePosixPath, str]:
+def github(home: InstallSource | None, *, version: str) -> dict[PurePosixPath, str]:
     """Path inside the repository → text, in a stable order.
 
     `home`: the repository and commit that the workflows install this program from; None: the one that they lie in.

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC
-from reconciler.kafka.rights import Purpose, Selection, Wanted
+from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.selector import Selector
 
 ALL = "*"
@@ -29,7 +29,7 @@ Grants = Mapping[Resource, frozenset[str]]
 """Resource → operations, as kafka-acls spells them."""
 
 
-def grants(wanted: Wanted, purpose: Purpose, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
+def grants(wanted: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
     """What a principal of that purpose needs: everything that planning needs, since apply looks again before it writes."""
     found: dict[Resource, set[str]] = {}
 
@@ -37,14 +37,14 @@ def grants(wanted: Wanted, purpose: Purpose, *, topics: Sequence[str], groups: S
         for resource in resources:
             found.setdefault(resource, set()).add(operation)
 
-    for operation, resource in _to_read(wanted, elections_only=purpose is Purpose.ELECTIONS):
+    for operation, resource in _to_read(wanted, elections_only=purpose is Role.ELECTIONS):
         grant(operation, [resource])
-    if purpose is Purpose.APPLY:
+    if purpose is Role.APPLY:
         grant("Delete", _to_write("topic", wanted.purges, topics))
         grant("Delete", _to_write("group", wanted.removals, groups))
-    if purpose is Purpose.ELECTIONS:
+    if purpose is Role.ELECTIONS:
         grant("Alter", [Resource("cluster")])
-    if purpose is not Purpose.PLAN and wanted.journal_topic:
+    if purpose is not Role.PLAN and wanted.journal_topic:
         grant("Read", [Resource("topic", wanted.journal_topic)])
         grant("Write", [Resource("topic", wanted.journal_topic)])
     return _without_repetition(found)
@@ -86,7 +86,7 @@ def _command(head: str, resource: str, prefixed: bool, operations: tuple[str, ..
     return " ".join(words)
 
 
-def _to_read(wanted: Wanted, *, elections_only: bool) -> Iterator[tuple[str, Resource]]:
+def _to_read(wanted: RequiredAccess, *, elections_only: bool) -> Iterator[tuple[str, Resource]]:
     yield "Describe", Resource("cluster")
     needs = wanted.needs
     read = [need for need in needs.topics if not (elections_only and need.offsets)]

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import certificate
-from reconciler.kafka.asking import Deadline, background, reason_of, wait
+from reconciler.kafka import tls_check
+from reconciler.kafka.futures import Deadline, reason_of, submit, wait
 
 _CLIENT_LOG = logging.getLogger("reconciler.kafka.client")
 _LOG = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def admin(connection: Connection, tuning: Mapping[str, str | int | float] | None
     return _open_admin(connection, tuning or {}, _ignore)
 
 
-def patience(connection: Connection) -> Mapping[str, str | int | float]:
+def read_timeouts(connection: Connection) -> Mapping[str, str | int | float]:
     """Tuning for readers: leave a broker that hangs after a third of the timeout, and learn of new leaders meanwhile."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
@@ -96,10 +96,10 @@ def cluster_id(connection: Connection) -> str:
     """
     started = time.monotonic()
     deadline = Deadline.after(connection.timeout_s)
-    reasons = _Reasons()
-    client = _open_admin(connection, patience(connection), reasons.note)
+    reasons = ConnectErrors()
+    client = _open_admin(connection, read_timeouts(connection), reasons.note)
     # Not describe_cluster: that waits for the controller, and a KRaft broker names any other as such, a frozen one too.
-    answer = background(lambda: client.cluster_id(timeout=connection.timeout_s))
+    answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
     while not answer.done() and not deadline.over and not reasons.hopeless:
         # The answer ends the waiting; what went wrong meanwhile is told by `poll` alone.
         wait(answer, min(_SLICE_S, deadline.left_s))
@@ -113,7 +113,7 @@ def cluster_id(connection: Connection) -> str:
     why, next_step = reasons.last, reasons.next_step
     if reasons.certificate:
         limit_s = min(_GRACE_S, connection.timeout_s)
-        told = certificate.doubt(connection.bootstrap_servers, connection.properties, timeout_s=limit_s)
+        told = tls_check.diagnose_certificate(connection.bootstrap_servers, connection.properties, timeout_s=limit_s)
         if told is not None:
             why, next_step = f"TLS handshake failed: {told.reason}", told.next_step
     raise ClusterUnreachable(f"no broker of {servers} answered in {waited:.0f} s: {why}; {next_step}")
@@ -130,7 +130,7 @@ def _made(make: Callable[..., Client], configuration: Mapping[str, Any], connect
     # Off the main thread, where Python delivers signals: a Ctrl-C while the library reads its properties comes out of it as a TypeError
     # about a property that is fine.
     try:
-        return background(lambda: make(configuration, logger=_Quiet())).result()
+        return submit(lambda: make(configuration, logger=DebugLogger())).result()
     except (KafkaException, ValueError, TypeError) as refused:
         raise _refused(connection, refused) from None
     except BlockingIOError as threadless:
@@ -163,7 +163,7 @@ def _refused(connection: Connection, refused: Exception) -> ClusterUnreachable:
     return ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client")
 
 
-class _Quiet:
+class DebugLogger:
     """Stands where the library wants a logger. Its lines, dozens per second while a broker is away, go to debug only."""
 
     def log(self, _level: int, message: str, *details: object) -> None:
@@ -171,7 +171,7 @@ class _Quiet:
         _CLIENT_LOG.debug(message, *details)
 
 
-class _Reasons:
+class ConnectErrors:
     """What the library said while it could not connect; the last word that explains something wins."""
 
     def __init__(self) -> None:

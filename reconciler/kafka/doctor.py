@@ -17,13 +17,13 @@ import confluent_kafka
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka import rights
-from reconciler.kafka.asking import ask, succeeded_or
+from reconciler.kafka import permissions as rights
 from reconciler.kafka.connect import Connection, admin
-from reconciler.kafka.group_listing import list_groups
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC, describe_topics, list_topics
-from reconciler.kafka.rights import Right, Wanted
-from reconciler.model.snapshot import Unread
+from reconciler.kafka.futures import call_with_retry, done_unless
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.permissions import Permission, RequiredAccess
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
+from reconciler.model.snapshot import Unknown
 
 AHEAD_S = 5
 """A broker's stamp this far in our future is no network delay."""
@@ -51,40 +51,40 @@ class BrokerVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class ClockSkew:
     """The newest stamp that a broker has put on a record, compared with our clock. `age_ms` negative: in our future."""
 
-    age_ms: int | Unread
+    age_ms: int | Unknown
 
     @property
     def behind(self) -> bool:
         """Our clock is behind a broker's: what is young looks even younger. Harmless, and wrong."""
-        return not isinstance(self.age_ms, Unread) and self.age_ms < -AHEAD_S * 1000
+        return not isinstance(self.age_ms, Unknown) and self.age_ms < -AHEAD_S * 1000
 
     @property
     def proven(self) -> bool:
         """A broker has stamped a record so recently that our clock cannot be far ahead."""
-        return not isinstance(self.age_ms, Unread) and -AHEAD_S * 1000 <= self.age_ms <= STALE_S * 1000
+        return not isinstance(self.age_ms, Unknown) and -AHEAD_S * 1000 <= self.age_ms <= STALE_S * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class DoctorReport:
     """All that was found. `unseen`: sentences about listings that may be short; `beyond`: rights held that planning does not need."""
 
     cluster_id: str
     brokers: tuple[int, ...]
     client: str
     versions: tuple[BrokerVersion, ...]
-    clock: Clock
+    clock: ClockSkew
     topics: tuple[str, ...]
     groups: tuple[str, ...]
-    rights: tuple[Right, ...]
+    rights: tuple[Permission, ...]
     beyond: tuple[str, ...]
     unseen: tuple[str, ...]
     journal_missing: bool
 
 
-def examine(connection: Connection, wanted: Wanted, *, cluster_id: str) -> Examination:
+def run_checks(connection: Connection, wanted: RequiredAccess, *, cluster_id: str) -> DoctorReport:
     """Ask for everything that planning and applying need. Raises ClusterUnreachable; all else is in the answer."""
     listing = list_topics(connection)
     groups = list_groups(connection, hidden=False)
@@ -92,15 +92,15 @@ def examine(connection: Connection, wanted: Wanted, *, cluster_id: str) -> Exami
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed))
     commit_log = describe_topics(connection, listing, [COMMIT_LOG_TOPIC]).topics.get(COMMIT_LOG_TOPIC)
     numbers: Sequence[int] = ()
-    if commit_log is not None and not isinstance(commit_log.partitions, Unread):
+    if commit_log is not None and not isinstance(commit_log.partitions, Unknown):
         numbers = [partition.number for partition in commit_log.partitions]
-    with _overheard() as lines:
+    with _capture_client_log() as lines:
         client = admin(connection, {"debug": "feature"})
         found, beyond = rights.check(connection, client, wanted, topics=names, groups=group_names)
-        clock = Clock(age_ms=_age_ms(connection, client, numbers))
+        clock = ClockSkew(age_ms=_age_ms(connection, client, numbers))
         client.poll(0)
     unseen = [doubt.reason for doubt in (listing.incomplete, groups.incomplete) if doubt is not None]
-    return Examination(
+    return DoctorReport(
         cluster_id=cluster_id,
         brokers=listing.brokers,
         client=f"confluent-kafka {confluent_kafka.version()}, librdkafka {confluent_kafka.libversion()[0]}",
@@ -134,7 +134,7 @@ def versions(lines: Sequence[str]) -> tuple[BrokerVersion, ...]:
 
 
 @contextmanager
-def _overheard() -> Iterator[list[str]]:
+def _capture_client_log() -> Iterator[list[str]]:
     """What clients log while this lasts, kept from the terminal."""
     lines: list[str] = []
 
@@ -155,22 +155,22 @@ def _overheard() -> Iterator[list[str]]:
         log.propagate = propagate
 
 
-def _age_ms(connection: Connection, client: AdminClient, numbers: Sequence[int]) -> int | Unread:
+def _age_ms(connection: Connection, client: AdminClient, numbers: Sequence[int]) -> int | Unknown:
     """Brokers stamp the commit log themselves, so its newest record tells their clock. Reads no record."""
     if not numbers:
-        return Unread("there is no commit log that this principal may see")
+        return Unknown("there is no commit log that this principal may see")
 
     def call(wanted: Sequence[int], limit_s: float) -> dict[int, Future[Any]]:
         request = {TopicPartition(COMMIT_LOG_TOPIC, number): OffsetSpec.max_timestamp() for number in wanted}
         answers = client.list_offsets(request, request_timeout=limit_s)
         return {int(partition.partition): answer for partition, answer in answers.items()}
 
-    enough = succeeded_or(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
-    answers = ask(client, list(numbers), call, enough=enough, timeout_s=connection.timeout_s)
+    enough = done_unless(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
+    answers = call_with_retry(client, list(numbers), call, enough=enough, timeout_s=connection.timeout_s)
     now_ms = time.time_ns() // 1_000_000
     # A partition that nobody told about can only hold a newer stamp, which would make the age smaller: not a proof, no harm.
     stamps = [
         int(answer.result().timestamp) for answer in answers.values() if answer.done() and answer.exception() is None
     ]
     newest = max(stamps, default=-1)
-    return now_ms - newest if newest >= 0 else Unread("the commit log holds no record that a broker has stamped")
+    return now_ms - newest if newest >= 0 else Unknown("the commit log holds no record that a broker has stamped")

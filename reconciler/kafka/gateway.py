@@ -16,16 +16,16 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import connect, now, offset_fetch
-from reconciler.kafka.asking import Deadline
-from reconciler.kafka.child import Children, Clients
-from reconciler.kafka.codes import Operation, item_answer
+from reconciler.kafka import connect, group_offsets, now
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.offset_fetch import Positions
-from reconciler.model.action import Election
+from reconciler.kafka.error_mapping import Operation, item_answer
+from reconciler.kafka.futures import Deadline
+from reconciler.kafka.group_offsets import Positions
+from reconciler.kafka.worker_process import ClientPool, WorkerPool
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Answer, GroupNow, ItemAnswer, PartitionNow
-from reconciler.model.snapshot import Unread
+from reconciler.model.ports import GroupNow, ItemResult, PartitionNow, ResponseAction
+from reconciler.model.snapshot import Unknown
 
 # The broker gives up earlier than the client: REQUEST_TIMED_OUT from a leader says more than a silence.
 _BROKER_SHARE = 0.6
@@ -52,8 +52,8 @@ class KafkaGateway:
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient] = {}
         self._deleters: list[AdminClient] = []
-        self._readers = Children(connection)
-        self._removers = Children(connection)
+        self._readers = WorkerPool(connection)
+        self._removers = WorkerPool(connection)
 
     def cluster_id(self) -> str:
         """Raises ClusterUnreachable where no broker answers in time."""
@@ -69,16 +69,16 @@ class KafkaGateway:
         try:
             client = self._client("read")
         except ClusterUnreachable as unopened:
-            return dict.fromkeys(wanted, now.unknown(Unread(str(unopened)), exists=True))
+            return dict.fromkeys(wanted, now.unknown_partition(Unknown(str(unopened)), exists=True))
         return now.partitions(client, wanted, offsets=offsets, deadline=self._deadline())
 
     def committed(
         self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         asked = {group: sorted(set(partitions)) for group, partitions in wanted.items() if partitions}
         if not asked:
             return {}
-        fetched = offset_fetch.fetch(self._readers, asked, timeout_s=self._timeout_s)
+        fetched = group_offsets.fetch(self._readers, asked, timeout_s=self._timeout_s)
         return {
             (group, partition): _position(fetched[group], partition) for group in asked for partition in asked[group]
         }
@@ -90,11 +90,11 @@ class KafkaGateway:
         try:
             client = self._client("read")
         except ClusterUnreachable as unopened:
-            why = Unread(str(unopened))
+            why = Unknown(str(unopened))
             return dict.fromkeys(wanted, GroupNow(listed=why, type=why, state=why, fingerprint=why))
         return now.groups(client, self._readers, wanted, cluster_id=self._cluster_id, deadline=self._deadline())
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         for partition, before_offset in before_offsets.items():
             if before_offset < 1:
                 raise ValueError(f"{partition}: {before_offset} is no target; -1 would mean whatever is there by then")
@@ -116,7 +116,7 @@ class KafkaGateway:
             return dict.fromkeys(before_offsets, _unsent(unopened))
         return {partition: item_answer(Operation.DELETE_RECORDS, *each) for partition, each in told.items()}
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
         if not request:
             return {}
@@ -130,7 +130,7 @@ class KafkaGateway:
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
@@ -196,7 +196,7 @@ class KafkaGateway:
         return Deadline.after(self._timeout_s)
 
 
-def _delete_groups(clients: Clients, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+def _delete_groups(clients: ClientPool, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
     """The library sends a request for each group, and a coordinator answers it when its followers have the tombstones."""
 
     def send() -> Mapping[Any, Future[Any]]:
@@ -231,17 +231,17 @@ def _codes(
     return answers
 
 
-def _unsent(unopened: ClusterUnreachable) -> ItemAnswer:
-    return ItemAnswer(Answer.RETRY, "_TRANSPORT", str(unopened), no_effect=True, sent=False)
+def _unsent(unopened: ClusterUnreachable) -> ItemResult:
+    return ItemResult(ResponseAction.RETRY, "_TRANSPORT", str(unopened), no_effect=True, sent=False)
 
 
-def _position(fetched: Positions | Unread, partition: TopicPartition) -> int | Unread | None:
-    if isinstance(fetched, Unread):
+def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
+    if isinstance(fetched, Unknown):
         return fetched
-    return fetched.get(partition, Unread("the answer left this partition out"))
+    return fetched.get(partition, Unknown("the answer left this partition out"))
 
 
-def _election_answer(partition: TopicPartition, found: Mapping[TopicPartition, Any]) -> ItemAnswer:
+def _election_answer(partition: TopicPartition, found: Mapping[TopicPartition, Any]) -> ItemResult:
     if partition not in found:
         return item_answer(Operation.ELECT_LEADER, KafkaError._TIMED_OUT, "the answer left this partition out")
     error = found[partition]

@@ -13,17 +13,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
+from reconciler.journal import entry
+from reconciler.journal.entry import Author, JournalEntry, PurgeClock
 from reconciler.kafka import connect
-from reconciler.kafka.asking import Deadline, reason_of, settle
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.listing import cleanup_policies
-from reconciler.model import entry
+from reconciler.kafka.futures import Deadline, reason_of, wait_all
+from reconciler.kafka.topics import cleanup_policies
 from reconciler.model.action import Action
-from reconciler.model.entry import Author, Clock, Entry
 from reconciler.model.names import Address
 from reconciler.model.names import TopicPartition as Partition
 from reconciler.model.outcome import Outcome
-from reconciler.model.snapshot import Unread
+from reconciler.model.snapshot import Unknown
 
 UNKNOWN = Author()
 _POLL_S = 0.2
@@ -44,10 +44,10 @@ class TopicJournal:
         self._admin: AdminClient | None = None
         self._producer: Producer | None = None
         self._topic_id: str | None = None
-        self._clock = Clock()
+        self._clock = PurgeClock()
         self._read_to: dict[int, int] = {}
 
-    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
         self._store(entry.intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author))
 
     def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
@@ -56,18 +56,18 @@ class TopicJournal:
     def last_purges(self, *, but_of: str | None = None) -> Mapping[Partition, int]:
         """Reads what was stored since it was last asked: a loop may ask before every batch."""
         with self._lock:
-            self._clock.feed(self._read(self._read_to))
+            self._clock.update(self._read(self._read_to))
             return self._clock.last_purges(but_of=but_of)
 
-    def entries(self, wanted: Callable[[Address], bool] = lambda _address: True) -> Iterator[Entry]:
+    def entries(self, wanted: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Oldest first, of the addresses wanted."""
         return (each for each in self._read({}) if wanted(each.address))
 
-    def unfinished(self, plan_digest: str) -> Mapping[Address, Entry]:
+    def unfinished(self, plan_digest: str) -> Mapping[Address, JournalEntry]:
         """What runs of that plan had begun and never ended, by address."""
-        return entry.unfinished(self.entries(), plan_digest)
+        return entry.open_intents(self.entries(), plan_digest)
 
-    def _store(self, entries: Sequence[Entry]) -> None:
+    def _store(self, entries: Sequence[JournalEntry]) -> None:
         if not entries:
             return
         failed: list[KafkaError] = []
@@ -108,7 +108,7 @@ class TopicJournal:
             TopicCollection([self._topic]), request_timeout=max(0.1, deadline.left_s * 0.9)
         )
         answer = described[self._topic]
-        settle(client, (answer,), deadline)
+        wait_all(client, (answer,), deadline)
         if not answer.done():
             raise self._unavailable("read", "no broker described it in time")
         failure = answer.exception()
@@ -117,7 +117,7 @@ class TopicJournal:
             if isinstance(error, KafkaError) and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise JournalUnavailable(
                     f"the journal topic {self._topic} does not exist, and nothing makes it by accident: "
-                    f"{how_to_make(self._topic)}, with --bootstrap-server"
+                    f"{create_command(self._topic)}, with --bootstrap-server"
                 )
             raise self._unavailable("read", reason_of(failure))
         found = answer.result()
@@ -134,13 +134,13 @@ class TopicJournal:
         not see the policy goes on without.
         """
         found = cleanup_policies(self._connection, [self._topic])[self._topic]
-        if not isinstance(found, Unread) and found != {"delete"}:
+        if not isinstance(found, Unknown) and found != {"delete"}:
             raise self._unavailable(
                 "trusted",
                 f"its cleanup.policy is {','.join(sorted(found)) or 'empty'}, which forgets entries: set it to delete",
             )
 
-    def _read(self, read_to: dict[int, int]) -> Iterator[Entry]:
+    def _read(self, read_to: dict[int, int]) -> Iterator[JournalEntry]:
         """Entries after `read_to` (partition → offset, moved on) up to the end of now, in the order of their times."""
         try:
             partitions = self._partitions()
@@ -152,7 +152,7 @@ class TopicJournal:
             ends = {number: self._span(consumer, number, read_to, deadline) for number in partitions}
             open_ones = {number for number, (start, end) in ends.items() if start < end}
             consumer.assign([TopicPartition(self._topic, number, ends[number][0]) for number in open_ones])
-            found: list[Entry] = []
+            found: list[JournalEntry] = []
             while open_ones:
                 messages = consumer.consume(1_000, timeout=_POLL_S)
                 if messages:
@@ -175,7 +175,7 @@ class TopicJournal:
             raise self._unavailable("read", "its leader did not answer in time")
         return max(low, read_to.get(number, 0)), high
 
-    def _taken(self, message: Message, ends: Mapping[int, tuple[int, int]], open_ones: set[int]) -> list[Entry]:
+    def _taken(self, message: Message, ends: Mapping[int, tuple[int, int]], open_ones: set[int]) -> list[JournalEntry]:
         error = message.error()
         number = message.partition()
         if error is not None:
@@ -203,7 +203,7 @@ class TopicJournal:
         )
 
 
-def how_to_make(topic: str) -> str:
+def create_command(topic: str) -> str:
     """A command of Kafka's own that makes the topic as `create_topic` does."""
     return (
         f"kafka-topics --create --topic {topic} --partitions 1 --config cleanup.policy=delete --config retention.ms=-1"
@@ -221,7 +221,7 @@ def create_topic(connection: Connection, topic: str, *, retention_ms: int, repli
     wanted = NewTopic(topic, num_partitions=1, replication_factor=replication, config=configs)
     deadline = Deadline.after(connection.timeout_s)
     answer: Any = client.create_topics([wanted], request_timeout=max(0.1, deadline.left_s * 0.9))[topic]
-    settle(client, (answer,), deadline)
+    wait_all(client, (answer,), deadline)
     failure = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if failure is None:
         return
@@ -230,7 +230,7 @@ def create_topic(connection: Connection, topic: str, *, retention_ms: int, repli
         raise JournalUnavailable(f"the journal topic {topic} could not be made: {reason_of(failure)}")
 
 
-def _produce(producer: Producer, topic: str, each: Entry, failed: list[KafkaError]) -> None:
+def _produce(producer: Producer, topic: str, each: JournalEntry, failed: list[KafkaError]) -> None:
     def delivered(error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             failed.append(error)

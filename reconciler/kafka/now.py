@@ -20,14 +20,14 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.asking import Deadline, reason_of, settle
-from reconciler.kafka.child import Children, Clients
-from reconciler.kafka.listing import topic_id_text
-from reconciler.kafka.offset_fetch import NO_ANSWER, Positions, positions, send
+from reconciler.kafka.futures import Deadline, reason_of, wait_all
+from reconciler.kafka.group_offsets import NO_ANSWER, Positions, positions, send
+from reconciler.kafka.topics import topic_id_text
+from reconciler.kafka.worker_process import ClientPool, WorkerPool
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import GroupNow, PartitionNow
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
 
 _CALL_PARTITIONS = 1_000
 """The library merges answers quadratically: pipelined calls of this size beat one of all."""
@@ -39,8 +39,8 @@ _STATES = {
     ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
     ConsumerGroupState.DEAD: GroupState.DEAD,
 }
-_GONE = Unread("there is no such partition")
-_NOT_WANTED = Unread("not asked")
+_GONE = Unknown("there is no such partition")
+_NOT_WANTED = Unknown("not asked")
 
 
 def partitions(
@@ -51,7 +51,7 @@ def partitions(
     for partition in wanted:
         numbers.setdefault(partition.topic, set()).add(partition.partition)
     described = client.describe_topics(TopicCollection(list(numbers)), request_timeout=_seconds(deadline))
-    settle(client, described.values(), deadline)
+    wait_all(client, described.values(), deadline)
     found: dict[TopicPartition, PartitionNow] = {}
     for topic, chosen in numbers.items():
         found.update(_of_topic(topic, described[topic], chosen))
@@ -64,7 +64,7 @@ def partitions(
         # A call answers when its slowest broker does: a silent leader must not make the others' partitions unread.
         starts |= _offsets(client, call, OffsetSpec.earliest(), deadline)
         ends |= _offsets(client, call, OffsetSpec.latest(), deadline)
-    settle(client, (*starts.values(), *ends.values()), deadline)
+    wait_all(client, (*starts.values(), *ends.values()), deadline)
     return {
         p: _with_offsets(state, _offset(starts[p]), _offset(ends[p])) if p in starts else state
         for p, state in metadata.items()
@@ -72,7 +72,12 @@ def partitions(
 
 
 def groups(
-    client: AdminClient, children: Children, wanted: Sequence[str], *, cluster_id: str | None = None, deadline: Deadline
+    client: AdminClient,
+    children: WorkerPool,
+    wanted: Sequence[str],
+    *,
+    cluster_id: str | None = None,
+    deadline: Deadline,
 ) -> dict[str, GroupNow]:
     """Each group by listing, description and commits. `listed` False takes both a provably complete listing and its coordinator.
 
@@ -82,7 +87,7 @@ def groups(
     """
     listing = client.list_consumer_groups(request_timeout=_seconds(deadline))
     rights = client.describe_cluster(include_authorized_operations=True, request_timeout=_seconds(deadline))
-    settle(client, (listing, rights), deadline)
+    wait_all(client, (listing, rights), deadline)
     if (other := _other_cluster(rights, cluster_id)) is not None:
         return dict.fromkeys(wanted, GroupNow(listed=other, type=other, state=other, fingerprint=other))
     listed, incomplete = _listing(listing, rights)
@@ -98,14 +103,14 @@ def groups(
 
 
 def _by_coordinators(
-    clients: Clients, wanted: tuple[Sequence[str], Sequence[str]], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unread], dict[str, str | Unread]]:
+    clients: ClientPool, wanted: tuple[Sequence[str], Sequence[str]], deadline: Deadline
+) -> tuple[dict[str, GroupState | Unknown], dict[str, str | Unknown]]:
     """States of the first, fingerprints of the second."""
     client = clients.first
     doubtful, there = wanted
     described = client.describe_consumer_groups(list(doubtful), request_timeout=_seconds(deadline)) if doubtful else {}
     commits = send(client, dict.fromkeys(there), deadline)
-    settle(client, (*described.values(), *commits.values()), deadline)
+    wait_all(client, (*described.values(), *commits.values()), deadline)
     return (
         {group: _state(future) for group, future in described.items()},
         {group: _fingerprint(positions(future)) for group, future in commits.items()},
@@ -128,8 +133,8 @@ def _of_topic(topic: str, described: Future[Any], chosen: set[int]) -> Iterator[
                 leader=leader,
                 replicas=tuple(int(node.id) for node in each.replicas),
                 in_sync=tuple(sorted(int(node.id) for node in each.isr)),
-                log_start=_NOT_WANTED if leader is not None else Unread("no leader"),
-                high_watermark=_NOT_WANTED if leader is not None else Unread("no leader"),
+                log_start=_NOT_WANTED if leader is not None else Unknown("no leader"),
+                high_watermark=_NOT_WANTED if leader is not None else Unknown("no leader"),
             ),
         )
 
@@ -137,23 +142,23 @@ def _of_topic(topic: str, described: Future[Any], chosen: set[int]) -> Iterator[
 def _absent(described: Future[Any]) -> PartitionNow:
     """A partition that the topic's description does not hold: gone if a broker said so, else unknown."""
     if not described.done():
-        return unknown(Unread("no broker described the topic in time"), exists=True)
+        return unknown_partition(Unknown("no broker described the topic in time"), exists=True)
     failure = described.exception()
     if failure is None:
-        return unknown(_GONE, exists=False)
+        return unknown_partition(_GONE, exists=False)
     if _code(failure) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return unknown(Unread("there is no such topic"), exists=False)
-    return unknown(Unread(f"the topic could not be described: {reason_of(failure)}"), exists=True)
+        return unknown_partition(Unknown("there is no such topic"), exists=False)
+    return unknown_partition(Unknown(f"the topic could not be described: {reason_of(failure)}"), exists=True)
 
 
-def unknown(why: Unread, *, exists: bool) -> PartitionNow:
+def unknown_partition(why: Unknown, *, exists: bool) -> PartitionNow:
     """A partition of which nothing could be read."""
     return PartitionNow(
         exists=exists, topic_id=why, leader=why, replicas=why, in_sync=why, log_start=why, high_watermark=why
     )
 
 
-def _with_offsets(state: PartitionNow, log_start: int | Unread, high_watermark: int | Unread) -> PartitionNow:
+def _with_offsets(state: PartitionNow, log_start: int | Unknown, high_watermark: int | Unknown) -> PartitionNow:
     return PartitionNow(
         exists=state.exists,
         topic_id=state.topic_id,
@@ -186,31 +191,31 @@ def _offsets(
     return {TopicPartition(key.topic, key.partition): answer for key, answer in answers.items()}
 
 
-def _offset(future: Future[Any]) -> int | Unread:
+def _offset(future: Future[Any]) -> int | Unknown:
     if not future.done():
-        return Unread("the leader did not answer in time")
+        return Unknown("the leader did not answer in time")
     failure = future.exception()
     if failure is not None:
-        return Unread(f"the leader did not tell: {reason_of(failure)}")
+        return Unknown(f"the leader did not tell: {reason_of(failure)}")
     offset = int(future.result().offset)
     # Success with -1001 is what a silent broker looks like.
-    return offset if offset >= 0 else Unread("the leader did not answer")
+    return offset if offset >= 0 else Unknown("the leader did not answer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
     """What a coordinator says of a group in its listing; UNKNOWN: nothing, or two of them said different things."""
 
-    type: GroupType | Unread
+    type: GroupType | Unknown
     state: GroupState
 
 
-def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, _Listed], Unread | None]:
+def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, _Listed], Unknown | None]:
     """Listed groups, and why the listing may be short (None: it is complete)."""
     if not listing.done():
-        return {}, Unread("the groups were not listed in time")
+        return {}, Unknown("the groups were not listed in time")
     if (failure := listing.exception()) is not None:
-        return {}, Unread(f"the groups could not be listed: {reason_of(failure)}")
+        return {}, Unknown(f"the groups could not be listed: {reason_of(failure)}")
     result = listing.result()
     listed: dict[str, _Listed] = {}
     for each in result.valid or ():
@@ -221,69 +226,71 @@ def _listing(listing: Future[Any], rights: Future[Any]) -> tuple[dict[str, _List
         # A group whose coordinator moves may be listed by the old one and by the new one.
         listed[each.group_id] = said if before == said else _Listed(said.type, GroupState.UNKNOWN)
     if result.errors:
-        return listed, Unread(f"the list of groups is not complete: {_reason(result.errors[0])}")
+        return listed, Unknown(f"the list of groups is not complete: {_reason(result.errors[0])}")
     if not rights.done() or (failure := rights.exception()) is not None:
-        return listed, Unread("whether the list of groups is complete could not be read")
+        return listed, Unknown("whether the list of groups is complete could not be read")
     if rights.result().authorized_operations is None:
-        return listed, Unread("the list of groups may be short: the right to describe the cluster is missing")
+        return listed, Unknown("the list of groups may be short: the right to describe the cluster is missing")
     return listed, None
 
 
-def _other_cluster(rights: Future[Any], cluster_id: str | None) -> Unread | None:
+def _other_cluster(rights: Future[Any], cluster_id: str | None) -> Unknown | None:
     """Groups have no id of their own: the same name elsewhere is another group."""
     if cluster_id is None or not rights.done() or rights.exception() is not None:
         return None
     found = rights.result().cluster_id
     return (
-        None if found == cluster_id else Unread(f"the brokers that answer are cluster {found} by now, not {cluster_id}")
+        None
+        if found == cluster_id
+        else Unknown(f"the brokers that answer are cluster {found} by now, not {cluster_id}")
     )
 
 
-def _state(future: Future[Any]) -> GroupState | Unread:
+def _state(future: Future[Any]) -> GroupState | Unknown:
     if not future.done():
-        return Unread("the group's coordinator did not answer in time")
+        return Unknown("the group's coordinator did not answer in time")
     failure = future.exception()
     if failure is not None:
         if _code(failure) == KafkaError.GROUP_ID_NOT_FOUND:
             return GroupState.DEAD
-        return Unread(f"the group could not be described: {reason_of(failure)}")
+        return Unknown(f"the group could not be described: {reason_of(failure)}")
     return _STATES.get(future.result().state, GroupState.UNKNOWN)
 
 
 def _group(
     listed: _Listed | None,
-    incomplete: Unread | None,
-    state: GroupState | Unread,
-    commits: str | Unread,
+    incomplete: Unknown | None,
+    state: GroupState | Unknown,
+    commits: str | Unknown,
 ) -> GroupNow:
     if listed is not None:
         return GroupNow(listed=True, type=listed.type, state=state, fingerprint=commits)
     if incomplete is not None:
         return GroupNow(listed=incomplete, type=incomplete, state=state, fingerprint=_NOT_WANTED)
-    if isinstance(state, Unread):
+    if isinstance(state, Unknown):
         return GroupNow(listed=state, type=state, state=state, fingerprint=_NOT_WANTED)
     if state is not GroupState.DEAD:
-        doubt = Unread(f"not in the list of groups, yet its coordinator says {state}")
+        doubt = Unknown(f"not in the list of groups, yet its coordinator says {state}")
         return GroupNow(listed=doubt, type=doubt, state=state, fingerprint=_NOT_WANTED)
-    absent = Unread("there is no such group")
+    absent = Unknown("there is no such group")
     return GroupNow(listed=False, type=absent, state=absent, fingerprint=absent)
 
 
-def _fingerprint(positions: Positions | Unread) -> str | Unread:
-    if isinstance(positions, Unread):
+def _fingerprint(positions: Positions | Unknown) -> str | Unknown:
+    if isinstance(positions, Unknown):
         return positions
     for position in positions.values():
-        if isinstance(position, Unread):
+        if isinstance(position, Unknown):
             return position
     return fingerprint((p.topic, p.partition, offset) for p, offset in positions.items() if isinstance(offset, int))
 
 
-def _type(value: ConsumerGroupType | None) -> GroupType | Unread:
+def _type(value: ConsumerGroupType | None) -> GroupType | Unknown:
     if value is ConsumerGroupType.CLASSIC:
         return GroupType.CLASSIC
     if value is ConsumerGroupType.CONSUMER:
         return GroupType.CONSUMER
-    return Unread("the broker did not tell the group's type")
+    return Unknown("the broker did not tell the group's type")
 
 
 def _reason(error: Any) -> str:

@@ -57,7 +57,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SourceLocation:
     """Where something was declared: path as given on the command line, 1-based line and column."""
 
     path: str
@@ -68,4 +68,4 @@ class Place:
         return f"{self.path}:{self.line}"
 
 
-NOWHERE = Place("", 0, 0)
+NOWHERE = SourceLocation("", 0, 0)

@@ -3,11 +3,11 @@
 One decision per subject; doing nothing is a decision, too. Whether there is anything to apply is `Plan.actions`, asked here only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.model.names import Address, Place
+from reconciler.model.action import Action
+from reconciler.model.names import Address, SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Waiting:
     """Right, but not now. `until_ms`: when a clock will allow it; None: when a replica comes back, say. Never drift."""
 
     address: Address
-    declared_at: Place
+    declared_at: SourceLocation
     reason: str
     until_ms: int | None = None
 
@@ -40,7 +40,7 @@ class Blocked:
     """May not or cannot, and what to do next. `code` is in model/reasons.py. `unread`: because a fact could not be read."""
 
     address: Address
-    declared_at: Place
+    declared_at: SourceLocation
     code: str
     reason: str
     next_step: str
@@ -77,7 +77,7 @@ class UsedWaiver:
     limit: str
     value: float
     expires_ms: int
-    declared_at: Place
+    declared_at: SourceLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyNote:
+class PolicyInfo:
     """What a renderer shows about a policy besides its decisions."""
 
     policy: Address
@@ -122,12 +122,12 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
-    notes: tuple[PolicyNote, ...] = ()
+    notes: tuple[PolicyInfo, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
         """Everything there is to apply, in address order. The only place that decides what that is."""
-        return tuple(d for d in self.decisions if isinstance(d, DeleteRecords | DeleteGroup | ElectLeader))
+        return tuple(d for d in self.decisions if isinstance(d, Action))
 
     @property
     def refused(self) -> tuple[LimitVerdict, ...]:
@@ -135,7 +135,7 @@ class Plan:
         return tuple(verdict for verdict in self.limits if not verdict.passed)
 
 
-def in_order(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """Sorted by address. Raises ValueError where two decisions share one address: each subject is decided once."""
     by_address: dict[Address, Decision] = {}
     for decision in decisions:
@@ -144,20 +144,3 @@ def in_order(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
         by_address[decision.address] = decision
     # a key of plain values: comparing a million Address objects takes many times as long
     return tuple(by_address[a] for a in sorted(by_address, key=lambda a: (a.kind, a.policy, a.name, a.partition)))
-
-
-def counts(decisions: Iterable[Decision]) -> Mapping[str, int]:
-    """How many decisions of each sort: delete_records, delete_group, elect_leader, satisfied, waiting, skipped, blocked."""
-    names: dict[type, str] = {
-        DeleteRecords: "delete_records",
-        DeleteGroup: "delete_group",
-        ElectLeader: "elect_leader",
-        Satisfied: "satisfied",
-        Waiting: "waiting",
-        Skipped: "skipped",
-        Blocked: "blocked",
-    }
-    tally = dict.fromkeys(names.values(), 0)
-    for decision in decisions:
-        tally[names[type(decision)]] += 1
-    return tally

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from reconciler.model.action import Action, Election
+from reconciler.model.action import Action
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
 
 
-class Answer(StrEnum):
+class ResponseAction(StrEnum):
     """What a broker's answer for one item asks of the applier. One table, kafka/codes.py, maps error codes to these."""
 
     DONE = "done"
@@ -28,14 +29,14 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ItemAnswer:
+class ItemResult:
     """One item's answer: what to do, the error's name (`NONE` for success) and its text.
 
     `no_effect`: this request certainly changed nothing. A timeout does not say that, nor does every refusal. `sent`: false where no request
     ever left this machine.
     """
 
-    answer: Answer
+    answer: ResponseAction
     code: str
     text: str = ""
     no_effect: bool = False
@@ -47,22 +48,22 @@ class PartitionNow:
     """A partition as it stands right now; `exists` False: provably gone. Log start and end only where they were asked for."""
 
     exists: bool
-    topic_id: str | Unread
-    leader: int | Unread | None
-    replicas: tuple[int, ...] | Unread
-    in_sync: tuple[int, ...] | Unread
-    log_start: int | Unread
-    high_watermark: int | Unread
+    topic_id: str | Unknown
+    leader: int | Unknown | None
+    replicas: tuple[int, ...] | Unknown
+    in_sync: tuple[int, ...] | Unknown
+    log_start: int | Unknown
+    high_watermark: int | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupNow:
     """A group as it stands right now. `listed` False: absent from a listing that is provably complete; Unread: cannot tell."""
 
-    listed: bool | Unread
-    type: GroupType | Unread
-    state: GroupState | Unread
-    fingerprint: str | Unread
+    listed: bool | Unknown
+    type: GroupType | Unknown
+    state: GroupState | Unknown
+    fingerprint: str | Unknown
 
 
 class Gateway(Protocol):
@@ -79,21 +80,21 @@ class Gateway(Protocol):
 
     def committed(
         self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         """Position of each group on each partition; None: no commit."""
         ...
 
     def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]: ...
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1: -1 is never sent."""
         ...
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]: ...
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]: ...
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         """ElectLeaders for exactly these partitions; never null, which would mean every partition of the cluster."""
         ...
 
@@ -105,7 +106,7 @@ class Gateway(Protocol):
 class Journal(Protocol):
     """Append-only: intent before each request, outcome after. Raises JournalUnavailable; an intent not stored is a request not sent."""
 
-    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
+    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
 
     def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
 

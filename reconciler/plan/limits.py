@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.kinds import Cluster, Waiver
-from reconciler.kinds.fields import format_duration, format_instant
-from reconciler.model.names import Address, Place
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Decision, LimitVerdict, Plan, UsedWaiver
-from reconciler.model.snapshot import ClusterSnapshot, Unread
-from reconciler.plan.tally import Bucket, Tally
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.plan.tally import LimitUsage, Tally
+from reconciler.policies import Cluster, Waiver
+from reconciler.policies.fields import format_duration, format_instant
 
 _MINUTE_MS = 60_000
 _CLAUSES_MAX = 3
@@ -61,7 +61,7 @@ def verdicts(
     return tuple(_verdict(limit, _Waivers.of(limit.id, waivers, snapshot), tally.places) for limit in limits)
 
 
-def judged(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> Plan:
+def with_limits(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> Plan:
     """The plan with the limits' verdict on what it holds now, as after an intersection with a reviewed one."""
     return replace(plan, limits=verdicts(plan.decisions, cluster, waivers, snapshot))
 
@@ -73,10 +73,10 @@ class _Limit:
     id: str
     most: float
     words: str
-    buckets: Sequence[Bucket]
+    buckets: Sequence[LimitUsage]
     percent: bool = False
 
-    def value(self, bucket: Bucket, policies: Iterable[Address]) -> float:
+    def value(self, bucket: LimitUsage, policies: Iterable[Address]) -> float:
         """A bucket's number for the actions of these policies: a count, or a share in percent."""
         amount = bucket.amount(policies)
         if bucket.whole is None:
@@ -93,7 +93,7 @@ class _Limit:
         """The limit itself, as it was written."""
         return _number(self.most) + (" %" if self.percent else "")
 
-    def sentence(self, bucket: Bucket, value: float) -> str:
+    def sentence(self, bucket: LimitUsage, value: float) -> str:
         where = f" ({bucket.topic})" if bucket.topic else ""
         return f"{self.words}{where}: {self.shown(value)}"
 
@@ -122,7 +122,7 @@ class _Waivers:
                 ignored.append(f"; {waiver.address} would last until {expires}, too long, and does not count")
             elif policy not in valid or waiver.spec.value > valid[policy].spec.value:
                 valid[policy] = waiver
-        return cls(valid, _few(ignored, "more waivers that do not count"), now)
+        return cls(valid, _join_first(ignored, "more waivers that do not count"), now)
 
     def covers(self, policy: Address, value: float) -> bool:
         return policy in self.valid and value <= self.valid[policy].spec.value
@@ -133,18 +133,18 @@ class _Waivers:
             waiver = self.valid[policy]
             left = max(_MINUTE_MS, (waiver.spec.expires - self.observed_at_ms) // _MINUTE_MS * _MINUTE_MS)
             words.append(f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(left)} more")
-        return _few(words, "more waivers that count")
+        return _join_first(words, "more waivers that count")
 
 
-def _few(clauses: Sequence[str], rest: str) -> str:
+def _join_first(clauses: Sequence[str], rest: str) -> str:
     """A sentence that grows with old waivers would be cut, its number and its reason with it."""
     more = f"; {rest}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
     return "".join(clauses[:_CLAUSES_MAX]) + more
 
 
-def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) -> LimitVerdict:
+def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, SourceLocation]) -> LimitVerdict:
     for bucket in limit.buckets:
-        if isinstance(bucket.whole, Unread):
+        if isinstance(bucket.whole, Unknown):
             worst = _by_amount(bucket, bucket.policies)[0]
             message = (
                 f"{limit.id}: {limit.words}: not known ({bucket.whole.reason}), and the limit is "
@@ -158,7 +158,7 @@ def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) 
         message = f"{limit.id}: nothing counts towards it, the limit is {limit.bound}{waivers.ignored}"
         return LimitVerdict(id=limit.id, limit=limit.most, observed=0.0, passed=True, message=message)
     used: set[Address] = set()
-    refused: list[tuple[Bucket, list[Address]]] = []
+    refused: list[tuple[LimitUsage, list[Address]]] = []
     for bucket in limit.buckets:
         if limit.value(bucket, bucket.policies) > limit.most:
             covered = {policy for policy in bucket.policies if waivers.covers(policy, limit.value(bucket, [policy]))}
@@ -186,12 +186,12 @@ def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) 
     )
 
 
-def _by_amount(bucket: Bucket, policies: Iterable[Address]) -> list[Address]:
+def _by_amount(bucket: LimitUsage, policies: Iterable[Address]) -> list[Address]:
     """Those that cause most first."""
     return sorted(policies, key=lambda policy: (-bucket.amount([policy]), policy))
 
 
-def _needed(limit: _Limit, refused: Iterable[tuple[Bucket, list[Address]]]) -> dict[Address, float]:
+def _needed(limit: _Limit, refused: Iterable[tuple[LimitUsage, list[Address]]]) -> dict[Address, float]:
     """The fewest waivers, worst policies first, that would let the plan pass, each with the value it takes."""
     needed: dict[Address, float] = {}
     for bucket, rest in refused:
@@ -205,7 +205,7 @@ def _needed(limit: _Limit, refused: Iterable[tuple[Bucket, list[Address]]]) -> d
 
 
 def _refusal(
-    limit: _Limit, bucket: Bucket, rest: Sequence[Address], worst: str, needed: Mapping[Address, float]
+    limit: _Limit, bucket: LimitUsage, rest: Sequence[Address], worst: str, needed: Mapping[Address, float]
 ) -> str:
     others = f" (and {len(needed) - 3} more)" if len(needed) > 3 else ""
     asked = " and ".join(
@@ -218,7 +218,7 @@ def _refusal(
     )
 
 
-def _cited(policy: Address, places: Mapping[Address, Place]) -> str:
+def _cited(policy: Address, places: Mapping[Address, SourceLocation]) -> str:
     return f"{policy} ({places[policy]})"
 
 

@@ -7,7 +7,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from reconciler.errors import WrongCluster
-from reconciler.kinds import (
+from reconciler.model.action import Mode
+from reconciler.model.block_reason import BlockReason
+from reconciler.model.election import Election
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.plan import limits
+from reconciler.plan.conflicts import Conflict, ConflictIndex, Selection, UnreadByIndex, selection
+from reconciler.plan.protection import Protection
+from reconciler.plan.targets import Targets
+from reconciler.policies import (
     Cluster,
     GroupRemoval,
     LeaderPolicy,
@@ -18,24 +30,14 @@ from reconciler.kinds import (
     leader_policy,
     retention_floor,
 )
-from reconciler.kinds.objection import Objection
-from reconciler.model.action import DeleteGroup, Election, Mode
-from reconciler.model.names import Address
-from reconciler.model.needs import Needs
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Skipped, Source, in_order
-from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.plan import limits
-from reconciler.plan.claims import Awaited, Claims, Contest, Selection, selection
-from reconciler.plan.protection import Protection
-from reconciler.plan.targets import Targets
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
 
 
-def needs(policies: Iterable[Policy], observed_at_ms: int) -> Needs:
+def needs(policies: Iterable[Policy], observed_at_ms: int) -> ScanRequest:
     """Everything that deciding these policies wants to know, the limits' denominators included."""
-    return Needs.union(_needs(policy, observed_at_ms) for policy in policies)
+    return ScanRequest.union(_needs(policy, observed_at_ms) for policy in policies)
 
 
 def plan(
@@ -63,10 +65,10 @@ def plan(
         )
     wanted = Targets.parse(targets)
     selections = sorted((selection(policy, snapshot) for policy in policies), key=lambda s: s.policy.address)
-    claims, awaited = Claims(selections), Awaited(s.policy for s in selections)
+    claims, awaited = ConflictIndex(selections), UnreadByIndex(s.policy for s in selections)
     protection = Protection.of(cluster)
     chosen = [s for s in selections if s.policy.mode in modes and wanted.touch(s.policy.address)]
-    decisions = in_order(
+    decisions = sort_decisions(
         decision
         for one in chosen
         for decision in _decided(one, claims.contests(one), protection, awaited, snapshot)
@@ -85,14 +87,14 @@ def plan(
         targets=wanted.texts,
         incomplete=tuple(_incomplete(in_scope, decisions, snapshot)),
         notes=tuple(
-            PolicyNote(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
+            PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in in_scope
             if policy.metadata.owner is not None or policy.metadata.reason is not None
         ),
     )
 
 
-def _needs(policy: Policy, observed_at_ms: int) -> Needs:
+def _needs(policy: Policy, observed_at_ms: int) -> ScanRequest:
     match policy:
         case RetentionFloor():
             return retention_floor.needs(policy, observed_at_ms)
@@ -118,9 +120,9 @@ def _decide(policy: Policy, subjects: Mapping[str, bool], snapshot: ClusterSnaps
 
 def _decided(
     one: Selection,
-    contests: Mapping[str, Contest],
+    contests: Mapping[str, Conflict],
     protection: Protection,
-    awaited: Awaited,
+    awaited: UnreadByIndex,
     snapshot: ClusterSnapshot,
 ) -> Iterator[Decision]:
     """All decisions of one policy: too many, protected, contested, awaited, and what its kind says about the rest."""
@@ -131,7 +133,7 @@ def _decided(
     free = {}
     for name, exact in one.subjects.items():
         if objection := _protected(policy, name, protection):
-            yield objection.unqualified(_address(policy, name), policy.declared_at, exact=exact)
+            yield objection.blocked_or_skipped(_address(policy, name), policy.declared_at, exact=exact)
         else:
             free[name] = exact
     told = set()
@@ -157,7 +159,7 @@ def _address(policy: Policy, name: str) -> Address:
     return Address(policy.address.kind, policy.address.policy, name)
 
 
-def _too_many(one: Selection) -> Objection | None:
+def _too_many(one: Selection) -> BlockReason | None:
     policy = one.policy
     if isinstance(policy, LeaderPolicy):
         return None
@@ -165,14 +167,14 @@ def _too_many(one: Selection) -> Objection | None:
     if most is None or one.matched <= most:
         return None
     what = "groups" if isinstance(policy, GroupRemoval) else "topics"
-    return Objection(
+    return BlockReason(
         code="B107",
         reason=f"selects {one.matched} {what}, and expectAtMost is {most}: nothing of this policy is done",
         next_step=f"narrow {what}, or raise expectAtMost to {one.matched} if all of them are meant",
     )
 
 
-def _protected(policy: Policy, name: str, protection: Protection) -> Objection | None:
+def _protected(policy: Policy, name: str, protection: Protection) -> BlockReason | None:
     match policy:
         case RetentionFloor():
             return protection.of_records(name)

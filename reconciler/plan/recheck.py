@@ -10,18 +10,21 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.kinds import Cluster, Waiver
-from reconciler.kinds.fields import format_instant
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import LimitVerdict, Plan
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import limits
-from reconciler.plan.now import Now
+from reconciler.plan.now import RecheckContext
 from reconciler.plan.protection import Protection
+from reconciler.policies import Cluster, Waiver
+from reconciler.policies.fields import format_instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Recheck:
     limits: tuple[LimitVerdict, ...]
 
 
-def needs(plan: Plan) -> Needs:
+def needs(plan: Plan) -> ScanRequest:
     """What the recheck wants to know: of partitions only the plan's, of groups that may read them all."""
     purged: dict[tuple[frozenset[str], bool], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     led: dict[str, set[int]] = defaultdict(set)
@@ -53,18 +56,21 @@ def needs(plan: Plan) -> Needs:
             case _:
                 assert_never(action)
     topics = [
-        TopicNeed(
+        TopicRequest(
             topics=exact, partitions=numbers, offsets=True, readers=True, named_groups=named, last_purge=last_purge
         )
         for (named, last_purge), partitions in purged.items()
         for exact, numbers in _alike(partitions)
     ]
-    topics += [TopicNeed(topics=exact, partitions=numbers) for exact, numbers in _alike(led)]
+    topics += [TopicRequest(topics=exact, partitions=numbers) for exact, numbers in _alike(led)]
     groups = [
-        GroupNeed(groups=tuple(map(Selector.literal, names)), activity=activity) for activity, names in removed.items()
+        GroupRequest(groups=tuple(map(Selector.literal, names)), activity=activity)
+        for activity, names in removed.items()
     ]
     loses_records = bool(purged)
-    return Needs(topics=tuple(topics), groups=tuple(groups), topic_records=loses_records, cluster_records=loses_records)
+    return ScanRequest(
+        topics=tuple(topics), groups=tuple(groups), topic_records=loses_records, cluster_records=loses_records
+    )
 
 
 def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot, now_ms: int) -> Recheck:
@@ -73,7 +79,7 @@ def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: C
     `snapshot` answers `needs(plan)`. Raises WrongCluster, and PlanUnusable for a plan that has expired or acts on one subject twice.
     """
     _prove_usable(plan, cluster, snapshot, now_ms)
-    now = Now(snapshot, Protection.of(cluster), now_ms)
+    now = RecheckContext(snapshot, Protection.of(cluster), now_ms)
     remaining: list[Action] = []
     outcomes: list[Outcome] = []
     for action in plan.actions:

@@ -5,14 +5,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from reconciler.model.action import DeleteGroup, DeleteRecords, Election, ElectLeader
-from reconciler.model.names import Address, Place
+from reconciler.model.action import Action
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Decision
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unread
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class LimitUsage:
     """What one limit bounds as one number: everything, or the records of one topic.
 
     `whole`: what a share is taken of; None: a count. Two policies that take different partitions of one topic are one lost topic,
@@ -21,7 +25,7 @@ class Bucket:
 
     amounts: Mapping[Address, int]
     names: Mapping[Address, set[str]] | None = None
-    whole: int | Unread | None = None
+    whole: int | Unknown | None = None
     topic: str = ""
 
     @property
@@ -39,7 +43,7 @@ class Bucket:
 class Tally:
     """The actions of a plan, counted once. `places`: where each policy that acts was declared."""
 
-    places: dict[Address, Place] = field(default_factory=dict)
+    places: dict[Address, SourceLocation] = field(default_factory=dict)
     _topics: defaultdict[Address, set[str]] = field(default_factory=lambda: defaultdict(set))
     _records: defaultdict[str, Counter[Address]] = field(default_factory=lambda: defaultdict(Counter))
     _groups: Counter[Address] = field(default_factory=Counter)
@@ -51,7 +55,7 @@ class Tally:
         tally = cls()
         policies: dict[tuple[str, str], Address] = {}
         for decision in decisions:
-            if not isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
+            if not isinstance(decision, Action):
                 continue
             key = (decision.address.kind, decision.address.policy)
             if key not in policies:
@@ -72,47 +76,47 @@ class Tally:
                     assert_never(decision)
         return tally
 
-    def topics(self) -> list[Bucket]:
+    def topics(self) -> list[LimitUsage]:
         """Topics that lose records, vouched for or not."""
         amounts = {policy: len(names) for policy, names in self._topics.items()}
-        return [Bucket(amounts, names=self._topics)] if amounts else []
+        return [LimitUsage(amounts, names=self._topics)] if amounts else []
 
-    def records_by_topic(self, snapshot: ClusterSnapshot) -> list[Bucket]:
+    def records_by_topic(self, snapshot: ClusterSnapshot) -> list[LimitUsage]:
         """Records of each topic that loses some which nobody vouches for, of all that it holds."""
         buckets = []
         for topic, amounts in sorted(self._records.items()):
             facts = snapshot.topics.get(topic)
             whole = NOT_ASKED if facts is None else facts.records
-            buckets.append(Bucket(amounts, whole=_whole(whole, f"the records of {topic}"), topic=topic))
+            buckets.append(LimitUsage(amounts, whole=_whole(whole, f"the records of {topic}"), topic=topic))
         return buckets
 
-    def records(self, snapshot: ClusterSnapshot) -> list[Bucket]:
+    def records(self, snapshot: ClusterSnapshot) -> list[LimitUsage]:
         """The same records, of all that the cluster holds."""
         amounts: Counter[Address] = Counter()
         for of_topic in self._records.values():
             amounts.update(of_topic)
-        return [Bucket(amounts, whole=_whole(snapshot.cluster_records, "the cluster's records"))] if amounts else []
+        return [LimitUsage(amounts, whole=_whole(snapshot.cluster_records, "the cluster's records"))] if amounts else []
 
-    def groups(self) -> list[Bucket]:
+    def groups(self) -> list[LimitUsage]:
         """Groups removed."""
-        return [Bucket(self._groups)] if self._groups else []
+        return [LimitUsage(self._groups)] if self._groups else []
 
-    def groups_of(self, snapshot: ClusterSnapshot) -> list[Bucket]:
+    def groups_of(self, snapshot: ClusterSnapshot) -> list[LimitUsage]:
         """The same, of all that are listed. An incomplete list makes the share look larger, which is the safe side."""
         listed = sum(group.listed for group in snapshot.groups.values())
-        return [Bucket(self._groups, whole=_whole(listed, "the cluster's groups"))] if self._groups else []
+        return [LimitUsage(self._groups, whole=_whole(listed, "the cluster's groups"))] if self._groups else []
 
-    def elections(self) -> list[Bucket]:
+    def elections(self) -> list[LimitUsage]:
         """Leaders elected, in sync or not."""
-        return [Bucket(self._elections)] if self._elections else []
+        return [LimitUsage(self._elections)] if self._elections else []
 
-    def unclean(self) -> list[Bucket]:
+    def unclean(self) -> list[LimitUsage]:
         """Leaders elected out of sync."""
-        return [Bucket(+self._unclean)] if +self._unclean else []
+        return [LimitUsage(+self._unclean)] if +self._unclean else []
 
 
-def _whole(number: int | Unread, what: str) -> int | Unread:
+def _whole(number: int | Unknown, what: str) -> int | Unknown:
     """Something is to be lost, so a whole of nothing is a contradiction and no number to divide by."""
-    if isinstance(number, Unread):
-        return Unread(f"{what} could not be counted: {number.reason}")
-    return number if number > 0 else Unread(f"{what} count {number}, which cannot be when some are to be lost")
+    if isinstance(number, Unknown):
+        return Unknown(f"{what} could not be counted: {number.reason}")
+    return number if number > 0 else Unknown(f"{what} count {number}, which cannot be when some are to be lost")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconciler.errors import UsageError
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision
-from reconciler.model.spelling import did_you_mean
+from reconciler.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

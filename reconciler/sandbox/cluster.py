@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.errors import SandboxError
-from reconciler.kafka.workload import brokers_seen_by
-from reconciler.sandbox import folder, keeper
+from reconciler.sandbox import data_dir, supervisor
+from reconciler.sandbox.client import brokers_seen_by
 from reconciler.sandbox.config import NodeAddress
-from reconciler.sandbox.jars import Progress, chosen_version, fetch, silent
+from reconciler.sandbox.jars import Progress, chosen_version, fetch, no_progress
 from reconciler.sandbox.java import find_java
-from reconciler.sandbox.lifeline import Lifeline, read_process, spawn_keeper
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
+from reconciler.sandbox.parent_pipe import ParentPipe, read_process, spawn_keeper
 from reconciler.sandbox.ports import free_addresses, listens
 from reconciler.sandbox.process import Process
 from reconciler.sandbox.security import (
@@ -61,7 +61,7 @@ class Cluster:
     ports: tuple[tuple[int, int], ...]
     logs: Path
     secure: SecureAccess | None = None
-    lifeline: Lifeline | None = field(default=None, repr=False, compare=False)
+    lifeline: ParentPipe | None = field(default=None, repr=False, compare=False)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -74,7 +74,7 @@ class Cluster:
 
     def kept(self) -> bool:
         """Whether the process that keeps the brokers lives; without it none can be started again."""
-        return read_process(self.dir / keeper.KEEPER).alive()
+        return read_process(self.dir / supervisor.KEEPER).alive()
 
     def alive(self, broker_id: int) -> bool:
         return self._process(broker_id).alive()
@@ -139,7 +139,7 @@ def start(
     heap_mib: int = 512,
     base_dir: Path | None = None,
     timeout_s: float = 90,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Cluster:
     """Start `nodes` brokers and wait until every one of them sees all of them. End them with `stop`, or by ending.
 
@@ -161,7 +161,7 @@ def start(
             bootstrap_servers=",".join(f"127.0.0.1:{address.port}" for address in addresses),
             cluster_id=cluster_id,
             jars=jars,
-            dir=Path(tempfile.mkdtemp(prefix=f"{folder.PREFIX}{name}-", dir=base_dir)),
+            dir=Path(tempfile.mkdtemp(prefix=f"{data_dir.PREFIX}{name}-", dir=base_dir)),
             ports=tuple((address.id, address.port) for address in addresses),
             logs=new_logs_dir(name),
         )
@@ -182,7 +182,7 @@ def start(
 
 def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
     """End the brokers and remove their data; a second time changes nothing. Raises SandboxError if they are still there."""
-    keeper_process = read_process(cluster.dir / keeper.KEEPER)
+    keeper_process = read_process(cluster.dir / supervisor.KEEPER)
     if cluster.lifeline is not None:
         cluster.lifeline.close()
     keeper_process.send(signal.SIGTERM)
@@ -194,7 +194,7 @@ def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
         # The keeper was killed. Linux ended the brokers with it, other systems did not.
         for broker in cluster.brokers:
             read_process(cluster.dir / f"node-{broker.id}.json").send(signal.SIGKILL)
-        folder.remove(cluster.dir)
+        data_dir.remove(cluster.dir)
 
 
 def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> None:
@@ -263,8 +263,8 @@ def _launch(
     except BaseException:
         if lifeline is not None:
             lifeline.close()
-        read_process(cluster.dir / keeper.KEEPER).wait_gone(30)
-        folder.remove(cluster.dir)
+        read_process(cluster.dir / supervisor.KEEPER).wait_gone(30)
+        data_dir.remove(cluster.dir)
         raise
     return replace(cluster, secure=secure, lifeline=lifeline)
 

@@ -46,7 +46,7 @@ class Jar:
         return f"{self.name}-{self.revision}.jar"
 
 
-def silent(_: str) -> None:
+def no_progress(_: str) -> None:
     """A progress callback that drops what it hears."""
 
 
@@ -84,7 +84,7 @@ def cache_dir() -> Path:
 
 
 def fetch(
-    version: str = DEFAULT_VERSION, *, cache: Path | None = None, lists: Path = LISTS, progress: Progress = silent
+    version: str = DEFAULT_VERSION, *, cache: Path | None = None, lists: Path = LISTS, progress: Progress = no_progress
 ) -> Path:
     """Folder with the broker's jars, usable as class path `FOLDER/*`; downloads about 45 MB unless it is there and whole.
 

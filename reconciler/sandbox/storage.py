@@ -12,8 +12,8 @@ from pathlib import Path
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox import config
-from reconciler.sandbox.keeper import SPEC
 from reconciler.sandbox.logs import broker_log, tail
+from reconciler.sandbox.supervisor import SPEC
 
 
 def properties_file(folder: Path, node: int) -> Path:

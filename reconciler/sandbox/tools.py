@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from reconciler.errors import SandboxError
-from reconciler.kafka.workload import partition_states, wait_until
 from reconciler.sandbox import config
+from reconciler.sandbox.client import partition_states, wait_until
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.java import find_java
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan.class_data import WRITING_LIMIT_S, ClassData, choose, write_at_next_start
+from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive, write_at_next_start
 
 _STOP_LIMIT_S = 10.0
 _HURRIED_S = 2.0
@@ -31,7 +31,7 @@ class Jvm:
 
     process: "subprocess.Popen[bytes]"
     folder: Path
-    class_data: ClassData = field(default_factory=ClassData)
+    class_data: ClassCache = field(default_factory=ClassCache)
     _kept: bool = False
 
     def keep_log(self) -> Path:
@@ -81,7 +81,7 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bo
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     answer = folder / "gateway"
     home = _spark_home()
-    class_data = choose(java, home / "jars", folder) if archived else ClassData()
+    class_data = select_archive(java, home / "jars", folder) if archived else ClassCache()
     command = [str(home / "bin" / "spark-submit")]
     for name, value in conf.getAll():
         if name == _JAVA_OPTIONS and class_data.option:

@@ -8,10 +8,10 @@ import time
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import CommitsChunk, Work
 from reconciler.scan import jvm
-from reconciler.scan.run import run
-from reconciler.scan.session import Engine, Start, close
+from reconciler.scan.query_runner import run
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.task_rows import CommitsChunk, ScanTask
 
 _NO_BROKER = Connection(("127.0.0.1:9",), timeout_s=1.0)
 """The discard port, where nothing listens: a query that reads nothing loads the same classes."""
@@ -26,8 +26,8 @@ def write_archive() -> None:
     if not jvm.ask_for_archive():
         return
     try:
-        session = Start(Engine()).result()
-        work = Work(
+        session = PendingSession(SparkTarget()).result()
+        work = ScanTask(
             connection=_NO_BROKER, readers={}, named={}, groups=(), until_s=time.time() + _LIMIT_S, log_limit_s=1.0
         )
         run(session, work, [CommitsChunk(("nobody",))], limit_s=_LIMIT_S, progress=lambda _message: None)

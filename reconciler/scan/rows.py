@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from reconciler.kafka.facts import GROUP, PARTITION, RUN, TOPIC
 from reconciler.model.names import TopicPartition
+from reconciler.scan.task_rows import GROUP, PARTITION, RUN, TOPIC
 
 Row = Mapping[str, Any]
 

@@ -14,25 +14,28 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from reconciler.kafka import asking, connect, group_listing, listing
+from reconciler.kafka import connect, futures
+from reconciler.kafka import groups as group_listing
+from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import Chunk, Work, read_chunk
-from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC, TopicListing
-from reconciler.kafka.read import PartitionAsk, read_partitions
+from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.offsets import OffsetsRequest, read_partitions
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unread
-from reconciler.scan import assemble, wishes
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
 from reconciler.scan import export as parquet
-from reconciler.scan.once_more import with_later_ends
-from reconciler.scan.reduce import unreduced
+from reconciler.scan import requests as wishes
+from reconciler.scan import snapshot_builder
+from reconciler.scan.query import as_scan_table
+from reconciler.scan.query_runner import run
+from reconciler.scan.refresh_watermarks import refresh_watermarks
+from reconciler.scan.requests import PartitionRequest
 from reconciler.scan.rows import Rows, rows_of
-from reconciler.scan.run import run
-from reconciler.scan.session import Engine, Start, close
-from reconciler.scan.wishes import Wish
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.task_rows import Chunk, ScanTask, read_chunk
 
-__all__ = ["Engine", "close", "export", "scan", "starting"]
+__all__ = ["SparkTarget", "close", "export", "scan", "start_session"]
 
 Progress = Callable[[str], None]
 
@@ -52,17 +55,17 @@ class _Log:
 
     sizes: Mapping[int, int] = field(default_factory=dict)
     partitions: int = 0
-    missing: Unread | None = None
+    missing: Unknown | None = None
     leaderless: tuple[int, ...] = ()
 
     @property
-    def hides_groups(self) -> Unread | None:
+    def hides_groups(self) -> Unknown | None:
         """Why groups may be in no list: each broker lists those of the partitions that it leads, and says nothing of the others."""
         if self.missing is not None and self.missing is not NOT_ASKED:
-            return Unread(f"whether every group is listed is unknown: {self.missing.reason}")
+            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
         if self.leaderless:
             some = f"{len(self.leaderless)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
-            return Unread(f"no broker lists the groups of {some}, which have no leader")
+            return Unknown(f"no broker lists the groups of {some}, which have no leader")
         return None
 
 
@@ -72,23 +75,23 @@ class _Listed:
 
     topics: TopicListing
     groups: GroupListing
-    policies: Future[dict[str, frozenset[str] | Unread]]
-    wishes: tuple[Wish, ...]
+    policies: Future[dict[str, frozenset[str] | Unknown]]
+    wishes: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     commit_groups: frozenset[str]
     log: _Log
 
 
 def scan(
-    needs: Needs,
+    needs: ScanRequest,
     connection: Connection,
     *,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unread,
-    engine: Engine,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
+    engine: SparkTarget,
     progress: Callable[[str], None],
     timeout_s: float,
-    start: Start | None = None,
+    start: PendingSession | None = None,
 ) -> ClusterSnapshot:
     """Everything that `needs` asks, and no more. Facts that could not be read are Unread.
 
@@ -97,29 +100,29 @@ def scan(
     the scan, and with it the session.
     """
     connection = replace(connection, timeout_s=min(connection.timeout_s, timeout_s))
-    with nullcontext(start) if start is not None else starting(needs, engine) as start:
+    with nullcontext(start) if start is not None else start_session(needs, engine) as start:
         cluster_id = connect.cluster_id(connection)
-        with _unswept():
+        with _gc_paused():
             listed = _list(needs, connection, progress)
         table = _read(needs, connection, listed, start, progress)
-    with _unswept():
+    with _gc_paused():
         rows = rows_of(table)
         snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
-        snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
+        snapshot = replace(snapshot, partitions=refresh_watermarks(connection, snapshot.partitions))
     progress(_summary(snapshot, rows))
     return snapshot
 
 
 def export(
-    needs: Needs,
+    needs: ScanRequest,
     connection: Connection,
     *,
     observed_at_ms: int,
-    engine: Engine,
+    engine: SparkTarget,
     progress: Callable[[str], None],
     timeout_s: float,
     out: Path,
-    start: Start | None = None,
+    start: PendingSession | None = None,
 ) -> tuple[Path, ...]:
     """The same scan as Parquet files under `out` (see `export`); answers what was written. Raises like `scan`, and OSError."""
     snapshot = scan(
@@ -136,11 +139,11 @@ def export(
 
 
 @contextmanager
-def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
+def start_session(needs: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
     """A session on its way where one is needed, while the block does what comes before. Whatever ends the block early, Ctrl-C
     included, does not wait for the session, nor leave a JVM.
     """
-    start = Start(engine) if needs.spark else None
+    start = PendingSession(engine) if needs.spark else None
     try:
         yield start
     except BaseException:
@@ -150,7 +153,7 @@ def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
 
 
 @contextmanager
-def _unswept() -> Iterator[None]:
+def _gc_paused() -> Iterator[None]:
     """Listings and rows become objects that all stay: searching them for cycles again and again takes as long as making them, and longer
     the more there are. It holds for all threads; what they leave behind in the meantime is swept afterwards.
     """
@@ -163,19 +166,19 @@ def _unswept() -> Iterator[None]:
             gc.enable()
 
 
-def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
+def _list(needs: ScanRequest, connection: Connection, progress: Progress) -> _Listed:
     with_groups = bool(needs.groups) or needs.readers
     progress("listing topics" + (" and groups" if with_groups else ""))
     # Side by side: with a broker that hangs each takes its whole patience.
-    groups = asking.background(lambda: _list_groups(connection, wanted=with_groups))
+    groups = futures.submit(lambda: _list_groups(connection, wanted=with_groups))
     topics = listing.list_topics(connection)
-    log = asking.background(lambda: _commit_log(connection, topics, wanted=with_groups))
+    log = futures.submit(lambda: _commit_log(connection, topics, wanted=with_groups))
     wanted = set(wishes.selected_topics(needs, topics.topics)) | wishes.exact_topics(needs)
     topics = listing.describe_topics(connection, topics, wanted)
     with_offsets = replace(needs, topics=tuple(need for need in needs.topics if need.offsets))
     # No task rests on them: they are waited for when the tasks are done.
     floored = wishes.selected_topics(with_offsets, topics.topics)
-    policies = asking.background(lambda: listing.cleanup_policies(connection, floored))
+    policies = futures.submit(lambda: listing.cleanup_policies(connection, floored))
     found_log = log.result()
     listed_groups = groups.result()
     if listed_groups.incomplete is None:
@@ -184,7 +187,7 @@ def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
         topics=topics,
         groups=listed_groups,
         policies=policies,
-        wishes=tuple(wishes.wishes(needs, topics)),
+        wishes=tuple(wishes.partition_requests(needs, topics)),
         counted=wishes.counted_topics(needs, topics),
         commit_groups=wishes.commit_groups(needs, listed_groups),
         log=found_log if needs.commit_log else replace(found_log, sizes={}),
@@ -206,10 +209,10 @@ def _commit_log(connection: Connection, topics: TopicListing, *, wanted: bool) -
         log = described.topics.get(COMMIT_LOG_TOPIC)
         if log is None:
             return _Log(missing=described.incomplete)
-    if isinstance(log.partitions, Unread):
+    if isinstance(log.partitions, Unknown):
         return _Log(missing=log.partitions)
     led = [p.number for p in log.partitions if isinstance(p.leader, int)]
-    (offsets,) = read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)])
+    (offsets,) = read_partitions(connection, [OffsetsRequest(COMMIT_LOG_TOPIC, led, -1, full=False)])
     rows = offsets.to_pylist()
     return _Log(
         sizes={row["partition"]: wishes.log_size(row["log_start"], row["high_watermark"]) for row in rows},
@@ -221,21 +224,21 @@ def _commit_log(connection: Connection, topics: TopicListing, *, wanted: bool) -
 def _chunks(listed: _Listed) -> tuple[Chunk, ...]:
     # Asking for a coordinator creates the commit log where there is none yet, and there is nothing to read then.
     nothing = listed.log.partitions == 0 and listed.log.missing is None
-    return wishes.in_reading_order(
+    return wishes.order_chunks(
         wishes.log_chunks(listed.log.sizes),
         wishes.partition_chunks(listed.wishes, listed.counted, listed.topics.topics),
         wishes.commit_chunks(() if nothing else listed.commit_groups),
     )
 
 
-def _work(needs: Needs, connection: Connection, listed: _Listed, reading_s: float) -> Work:
+def _work(needs: ScanRequest, connection: Connection, listed: _Listed, reading_s: float) -> ScanTask:
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}
     for wish in listed.wishes:
         if wish.readers or wish.named:
             readers.setdefault(wish.topic.name, []).extend(p.number for p in wish.partitions)
             named[wish.topic.name] = named.get(wish.topic.name, frozenset()) | wish.named
-    return Work(
+    return ScanTask(
         connection=connection,
         readers={topic: _compact(numbers) for topic, numbers in readers.items()},
         named=named,
@@ -247,7 +250,7 @@ def _work(needs: Needs, connection: Connection, listed: _Listed, reading_s: floa
     )
 
 
-def _limit_s(work: Work, reading_s: float) -> float:
+def _limit_s(work: ScanTask, reading_s: float) -> float:
     """A job is lost as a whole after every step of several chunks in a row had its patience, and the reading and the commit log their time."""
     return 6 * work.connection.timeout_s + reading_s + work.log_limit_s
 
@@ -257,9 +260,11 @@ def _compact(numbers: list[int]) -> tuple[int, ...] | range:
     return whole if sorted(numbers) == list(whole) else tuple(numbers)
 
 
-def _read(needs: Needs, connection: Connection, listed: _Listed, start: Start | None, progress: Progress) -> pa.Table:
+def _read(
+    needs: ScanRequest, connection: Connection, listed: _Listed, start: PendingSession | None, progress: Progress
+) -> pa.Table:
     chunks = _chunks(listed)
-    reading_s = wishes.reading_s(chunks, listed.log.sizes)
+    reading_s = wishes.estimated_seconds(chunks, listed.log.sizes)
     if start is not None and chunks:
         progress("waiting for Spark")
         session = start.result()
@@ -274,36 +279,38 @@ def _read(needs: Needs, connection: Connection, listed: _Listed, start: Start | 
         for number, chunk in enumerate(chunks)
         for batch in read_chunk(work, number, chunk, now_s=time.time(), isolated=True)
     ]
-    return unreduced(batches)
+    return as_scan_table(batches)
 
 
 def _snapshot(
-    needs: Needs,
+    needs: ScanRequest,
     listed: _Listed,
     rows: Rows,
     cluster_id: str,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unread,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = assemble.commit_log(
+    log = snapshot_builder.commit_log(
         rows.runs, partitions=listed.log.partitions, asked=needs.commit_log, missing=listed.log.missing
     )
     _LOG.info("log_records=%d log_skipped=%d log_garbled=%d", log.records, log.skipped, log.garbled)
     policies = listed.policies.result()
-    topics = {facts.name: facts for facts in assemble.topic_facts(listed.topics, policies, rows, listed.counted)}
+    topics = {
+        facts.name: facts for facts in snapshot_builder.topic_facts(listed.topics, policies, rows, listed.counted)
+    }
     return ClusterSnapshot(
         cluster_id=cluster_id,
         observed_at_ms=observed_at_ms,
         brokers=listed.topics.brokers,
         topics=topics,
-        groups={facts.group: facts for facts in assemble.group_facts(needs, listed.groups, rows, log)},
+        groups={facts.group: facts for facts in snapshot_builder.group_facts(needs, listed.groups, rows, log)},
         partitions={
-            facts.partition: facts for facts in assemble.partition_facts(listed.wishes, rows, log, last_purges)
+            facts.partition: facts for facts in snapshot_builder.partition_facts(listed.wishes, rows, log, last_purges)
         },
         topics_incomplete=listed.topics.incomplete,
         groups_incomplete=listed.groups.incomplete,
-        readers_incomplete=assemble.readers_incomplete(needs, listed.commit_groups, listed.groups, rows, log),
-        cluster_records=assemble.cluster_records(needs, topics.values()),
+        readers_incomplete=snapshot_builder.readers_incomplete(needs, listed.commit_groups, listed.groups, rows, log),
+        cluster_records=snapshot_builder.cluster_records(needs, topics.values()),
     )
 
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import jvm, remote
-from reconciler.scan.aside import Aside
-from reconciler.scan.ship import ship
+from reconciler.scan import jvm
+from reconciler.scan import spark_connect as remote
+from reconciler.scan.code_archive import add_package
+from reconciler.scan.timed_call import TimedCall
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ _QUIET: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class SparkTarget:
     """Where Spark runs. `remote`: a Spark Connect server (`sc://…`), then `master` is not used. `conf`: Spark properties, which win."""
 
     master: str = "local[*]"
@@ -64,10 +65,10 @@ class Engine:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-class Start:
-    """A session on its way: `Start(engine)` returns at once, `result` waits for it, `abandon` gives it up."""
+class PendingSession:
+    """A session on its way: `PendingSession(engine)` returns at once, `result` waits for it, `abandon` gives it up."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SparkTarget) -> None:
         self._engine = engine
         self._abandoned = threading.Event()
         self._future: Future[SparkSession] = Future()
@@ -98,16 +99,16 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
+class SessionHandle:
     """What this module started and has to end. `leave`: lets go of it; `gateway`: into the JVM, if there is one; `shipped`: our code is there."""
 
-    leave: Aside[None]
+    leave: TimedCall[None]
     gateway: Any = None
     session: "SparkSession | None" = None
     shipped: bool = False
 
 
-_held: _Held | None = None
+_held: SessionHandle | None = None
 
 
 def close(*, at_once: bool = False) -> None:
@@ -127,15 +128,15 @@ def close(*, at_once: bool = False) -> None:
     gateway = SparkContext._gateway if held is None or held.gateway is None else held.gateway
     if gateway is None:
         if held is not None:
-            held.leave.done_within(limit_s)
-            remote.forget(held.session)
+            held.leave.succeeds_within(limit_s)
+            remote.clear_default_session(held.session)
         return
     started = jvm.of(gateway)
     context = SparkContext._active_spark_context
     if context is not None and started is not None and started.process.poll() is not None:
         # Nobody is there to be asked.
         context._jsc = None
-    left = (_leaving(gateway) if held is None else held.leave).done_within(limit_s)
+    left = (_leaving(gateway) if held is None else held.leave).succeeds_within(limit_s)
     if started is not None:
         started.end(at_once=at_once or not left)
     if context is not None:
@@ -148,7 +149,7 @@ def close(*, at_once: bool = False) -> None:
     SparkSession._activeSession = None
 
 
-def _leaving(gateway: Any) -> Aside[None]:
+def _leaving(gateway: Any) -> TimedCall[None]:
     """What SparkContext.stop does, without its words on a JVM that has died and without a second of waiting for the accumulators, and then
     the end of the connection.
     """
@@ -173,7 +174,7 @@ def _leaving(gateway: Any) -> Aside[None]:
         if accumulators is not None:
             accumulators.shutdown()
 
-    return Aside(leave, after)
+    return TimedCall(leave, after)
 
 
 def log_hint() -> str:
@@ -186,7 +187,7 @@ def log_hint() -> str:
     return "" if started is None else f"; the log is {started.keep_log()}"
 
 
-def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
+def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     global _held  # noqa: PLW0603 - a process has one session
@@ -194,7 +195,7 @@ def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     warm = SparkSession._instantiatedSession
     if warm is None and engine.remote and _held is not None and _held.session is not None:
         # Nobody waits for a server that is away longer than for one that never was there.
-        remote.need_listener(engine.remote)
+        remote.check_reachable(engine.remote)
         warm = _held.session
     if warm is not None:
         unfinished = _held is not None and _held.session is warm and not _held.shipped
@@ -202,11 +203,11 @@ def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
             return warm
         _LOG.info("spark=gone")
         close(at_once=True)
-    mine: _Held | None = None
+    mine: SessionHandle | None = None
     try:
         session = _connect(engine) if engine.remote else _launch(engine, abandoned)
         mine = _held
-        ship(session)
+        add_package(session)
         if mine is not None and _held is mine:
             _held = replace(mine, shipped=True)
     except ScanFailed:
@@ -221,17 +222,17 @@ def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     return session
 
 
-def _connect(engine: Engine) -> "SparkSession":
+def _connect(engine: SparkTarget) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     global _held  # noqa: PLW0603 - a process has one session
-    remote.need_listener(str(engine.remote))
+    remote.check_reachable(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
     # A server that does not know or allow one of them says so in a warning that the client keeps to itself.
     for name, value in (dict(_ONE_READING) | dict(engine.conf)).items():
         builder = builder.config(name, value)
     session = builder.create()
-    _held = _Held(leave=Aside(lambda: remote.release(session)), session=session)
+    _held = SessionHandle(leave=TimedCall(lambda: remote.release(session)), session=session)
     atexit.register(close)
     return session
 
@@ -242,12 +243,12 @@ def _alive(session: "SparkSession") -> bool:
     from pyspark.sql.session import SparkSession as Classic
 
     if not isinstance(session, Classic):
-        return Aside(lambda: session.conf.get("spark.sql.session.timeZone")).done_within(_ALIVE_LIMIT_S)
+        return TimedCall(lambda: session.conf.get("spark.sql.session.timeZone")).succeeds_within(_ALIVE_LIMIT_S)
     started = jvm.of(SparkContext._gateway)
     java_context = session._sc._jsc
     if java_context is None or (started is not None and started.process.poll() is not None):
         return False
-    return Aside(lambda: _need_running(java_context)).done_within(_ALIVE_LIMIT_S)
+    return TimedCall(lambda: _need_running(java_context)).succeeds_within(_ALIVE_LIMIT_S)
 
 
 def _need_running(java_context: Any) -> None:
@@ -255,7 +256,7 @@ def _need_running(java_context: Any) -> None:
         raise ScanFailed("Spark's context was stopped")
 
 
-def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
+def _launch(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -270,12 +271,12 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     if SparkContext._gateway is None:
         archived = properties.get(_JAVA_OPTIONS) == _LOCAL_JVM
         gateway = jvm.start(conf, abandoned, limit_s=_START_LIMIT_S, archived=archived)
-        _held = held = _Held(leave=_leaving(gateway), gateway=gateway)
+        _held = held = SessionHandle(leave=_leaving(gateway), gateway=gateway)
         atexit.register(close)
         context = SparkContext(conf=conf, gateway=gateway)
     else:
         gateway = SparkContext._gateway
-        held = _Held(leave=_leaving(gateway), gateway=gateway)
+        held = SessionHandle(leave=_leaving(gateway), gateway=gateway)
         context = SparkContext.getOrCreate(conf)
     # Only spark-submit heeds the property; a context takes `python3` from PATH, which may lack pyarrow.
     context.pythonExec = properties["spark.pyspark.python"]
@@ -284,7 +285,7 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     return session
 
 
-def _properties(engine: Engine) -> dict[str, str]:
+def _properties(engine: SparkTarget) -> dict[str, str]:
     master = engine.master
     found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     if found:
@@ -299,7 +300,7 @@ def _properties(engine: Engine) -> dict[str, str]:
     return properties | {"spark.master": master} | dict(engine.conf)
 
 
-def _where(engine: Engine) -> str:
+def _where(engine: SparkTarget) -> str:
     return f"the Spark Connect server {engine.remote}" if engine.remote else f"Spark at {engine.master}"
 
 

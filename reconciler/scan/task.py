@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from reconciler.kafka.facts import Chunk, Work, read_chunk
+from reconciler.scan.task_rows import Chunk, ScanTask, read_chunk
 
 
-def read_chunks(work: Work, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_chunks(work: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over a range: each id is the number of a chunk."""
     from pyspark import TaskContext
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from reconciler.model.action import Election
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Answer
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.ports import ResponseAction
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
 from tests.contract.worlds import World
 
 
-def answered(world: World, at: TopicPartition, before_offset: int) -> tuple[Answer, str]:
+def answered(world: World, at: TopicPartition, before_offset: int) -> tuple[ResponseAction, str]:
     answer = world.gateway.delete_records({at: before_offset})[at]
     return answer.answer, answer.code
 
@@ -39,7 +39,7 @@ def test_contract_partition_facts(world: World) -> None:
     assert facts[first].topic_id == facts[second].topic_id
     assert not facts[none].exists
     without = world.gateway.partitions_now([first], offsets=False)[first]
-    assert isinstance(without.log_start, Unread)
+    assert isinstance(without.log_start, Unknown)
     assert without.leader == facts[first].leader
 
 
@@ -50,7 +50,7 @@ def test_contract_unknown_topic_is_gone_and_stays_gone(world: World) -> None:
     answer = world.gateway.delete_records({at: 5})[at]
     # A client that knows no partition of the call says so itself, in its own words.
     assert answer.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT")
-    assert answer.answer is not Answer.DONE
+    assert answer.answer is not ResponseAction.DONE
     # A broker that says so may have lost the partition after it had deleted; the client never sent it.
     assert answer.no_effect is (answer.code == "_NOENT")
     assert not world.gateway.partitions_now([at], offsets=True)[at].exists
@@ -73,10 +73,10 @@ def test_contract_delete_records_moves_the_log_start(world: World) -> None:
     topic = world.topic(1)
     at = TopicPartition(topic, 0)
     world.produce(topic, {0: 10})
-    assert answered(world, at, 4) == (Answer.DONE, "NONE")
+    assert answered(world, at, 4) == (ResponseAction.DONE, "NONE")
     assert world.gateway.partitions_now([at], offsets=True)[at].log_start == 4
-    assert answered(world, at, 4) == (Answer.DONE, "NONE")
-    assert answered(world, at, 2) == (Answer.DONE, "NONE")
+    assert answered(world, at, 4) == (ResponseAction.DONE, "NONE")
+    assert answered(world, at, 2) == (ResponseAction.DONE, "NONE")
     now = world.gateway.partitions_now([at], offsets=True)[at]
     assert (now.log_start, now.high_watermark) == (4, 10)
 
@@ -87,8 +87,8 @@ def test_contract_delete_records_above_the_high_watermark_is_stale(world: World)
     world.produce(topic, {0: 10, 1: 10})
     over, fine = TopicPartition(topic, 0), TopicPartition(topic, 1)
     answers = world.gateway.delete_records({over: 11, fine: 10})
-    assert (answers[over].answer, answers[over].code) == (Answer.STALE, "OFFSET_OUT_OF_RANGE")
-    assert answers[fine].answer is Answer.DONE
+    assert (answers[over].answer, answers[over].code) == (ResponseAction.STALE, "OFFSET_OUT_OF_RANGE")
+    assert answers[fine].answer is ResponseAction.DONE
     now = world.gateway.partitions_now([over, fine], offsets=True)
     assert (now[over].log_start, now[fine].log_start) == (0, 10)
 
@@ -109,7 +109,7 @@ def test_contract_compact_only_topics_refuse(world: World) -> None:
     """DeleteRecords on a compact-only topic is a policy violation."""
     topic = world.topic(1, compacted=True)
     world.produce(topic, {0: 5})
-    assert answered(world, TopicPartition(topic, 0), 3) == (Answer.FAILED, "POLICY_VIOLATION")
+    assert answered(world, TopicPartition(topic, 0), 3) == (ResponseAction.FAILED, "POLICY_VIOLATION")
 
 
 def test_contract_commits_are_positions_or_none(world: World) -> None:
@@ -146,7 +146,7 @@ def test_contract_live_groups_stay(world: World) -> None:
     with world.member(group, topic):
         assert world.gateway.groups_now([group])[group].state is GroupState.STABLE
         answer = world.gateway.delete_groups([group])[group]
-        assert (answer.answer, answer.code) == (Answer.STALE, "NON_EMPTY_GROUP")
+        assert (answer.answer, answer.code) == (ResponseAction.STALE, "NON_EMPTY_GROUP")
     assert world.gateway.groups_now([group])[group].state is GroupState.EMPTY
     assert world.gateway.delete_groups([group])[group].code == "NONE"
     assert world.gateway.groups_now([group])[group].listed is False
@@ -162,7 +162,7 @@ def test_contract_removing_a_group_takes_its_commits(world: World) -> None:
     assert [answer.code for answer in answers.values()] == ["NONE"]
     assert world.gateway.committed({group: [at]})[group, at] is None
     again = world.gateway.delete_groups([group])[group]
-    assert (again.answer, again.code) == (Answer.DONE, "GROUP_ID_NOT_FOUND")
+    assert (again.answer, again.code) == (ResponseAction.DONE, "GROUP_ID_NOT_FOUND")
 
 
 def test_contract_elections(world: World) -> None:
@@ -173,9 +173,9 @@ def test_contract_elections(world: World) -> None:
     before = world.gateway.partitions_now([away], offsets=False)[away]
     assert before.leader != before.replicas[0]  # type: ignore[index]
     answers = world.gateway.elect_leaders(Election.PREFERRED, [away, home, none])
-    assert (answers[away].answer, answers[away].code) == (Answer.DONE, "NONE")
-    assert (answers[home].answer, answers[home].code) == (Answer.DONE, "ELECTION_NOT_NEEDED")
-    assert (answers[none].answer, answers[none].code) == (Answer.STALE, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert (answers[away].answer, answers[away].code) == (ResponseAction.DONE, "NONE")
+    assert (answers[home].answer, answers[home].code) == (ResponseAction.DONE, "ELECTION_NOT_NEEDED")
+    assert (answers[none].answer, answers[none].code) == (ResponseAction.STALE, "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def test_contract_a_led_partition_needs_no_unclean_election(world: World) -> None:
@@ -183,7 +183,7 @@ def test_contract_a_led_partition_needs_no_unclean_election(world: World) -> Non
     at = TopicPartition(world.topic(1), 0)
     leader = world.gateway.partitions_now([at], offsets=False)[at].leader
     answer = world.gateway.elect_leaders(Election.UNCLEAN, [at])[at]
-    assert (answer.answer, answer.code) == (Answer.DONE, "ELECTION_NOT_NEEDED")
+    assert (answer.answer, answer.code) == (ResponseAction.DONE, "ELECTION_NOT_NEEDED")
     assert world.gateway.partitions_now([at], offsets=False)[at].leader == leader
 
 

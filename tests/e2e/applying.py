@@ -17,11 +17,10 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.entry import Entry
-from reconciler.sandbox import tools
+from reconciler.journal.entry import JournalEntry
+from reconciler.journal.file import FileJournal
+from reconciler.sandbox import client, tools
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment, reconciler
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders
@@ -50,7 +49,7 @@ class World:
     def journal(self) -> Path:
         return self.folder / ".reconciler" / "local.jsonl"
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         return list(FileJournal(self.journal).entries())
 
     def log_starts(self) -> dict[int, int]:
@@ -95,10 +94,10 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_re
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
     # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
     aside = f"aside-{mark}"
-    workload.create_topics(servers, [Topic(made.topic, assignment=assignment), Topic(aside)])
-    workload.produce(servers, made.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    client.create_topics(servers, [Topic(made.topic, assignment=assignment), Topic(aside)])
+    client.produce(servers, made.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
     for group in (*made.dead, made.bystander):
-        workload.commit(servers, group, {(aside, 0): 0})
+        client.commit(servers, group, {(aside, 0): 0})
     tools.reassign(
         cluster,
         {(made.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
@@ -170,7 +169,7 @@ def lines(world: World) -> int:
 
 def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
     """Until the journal holds that many lines more or less: the process is in the middle of it."""
-    workload.wait_until(
+    client.wait_until(
         lambda: lines(world) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
     )
     assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"

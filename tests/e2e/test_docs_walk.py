@@ -15,8 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.java import find_java
 
@@ -83,9 +83,9 @@ def commands(page: str) -> list[str]:
 def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_path: Path) -> None:
     """From `init` to `apply` as getting-started.md has it: the plan names the records that are too old, apply removes them, and again is nothing."""
     now_ms = int(time.time() * 1000)
-    workload.create_topics(own.bootstrap_servers, [Topic("clicks")])
+    client.create_topics(own.bootstrap_servers, [Topic("clicks")])
     old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
-    workload.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
+    client.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
     newcomer = Newcomer(tmp_path, own, spark_server)
     typed = []
     for command in commands("getting-started.md"):
@@ -111,18 +111,18 @@ def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_pat
             assert "! clicks[0]   log start 0 -> 40   (end 100)" in done.stdout
             assert "Waiting" not in done.stdout
     assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
-    assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
     again = newcomer.type("reconciler apply plan.json")
     assert again.returncode == 0
-    assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
 def test_the_crontab_is_silent_while_all_is_well(own: Cluster, spark_server: str, tmp_path: Path) -> None:
     """The lines of cron.md, run by `sh` as cron would: converge purges, then neither prints anything, and drift writes its report and its metrics. With
     converge gone for longer than `driftAfter`, drift has something to mail."""
     topic = f"cron-{uuid4().hex[:8]}"
-    workload.create_topics(own.bootstrap_servers, [Topic(topic)])
-    workload.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    client.create_topics(own.bootstrap_servers, [Topic(topic)])
+    client.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
@@ -166,13 +166,13 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     first = run(converge)
     assert first.returncode == 0, first.stderr
     assert topic in first.stdout, "what was done is told"
-    assert workload.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
+    assert client.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
     for line in (converge, drift):
         quiet = run(line)
         assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     assert (folder / "drift.json").is_file()
     assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
-    workload.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    client.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
     time.sleep(1.5)  # driftAfter: 1s
     loud = run(drift)
     assert loud.returncode == 2, loud.stdout + loud.stderr

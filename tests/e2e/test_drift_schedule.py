@@ -15,14 +15,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler import pipeline
 from reconciler.cli.app import run as command_line
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Topic
-from reconciler.load import files
+from reconciler.manifest import files
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run
+from reconciler.pipeline import RunOptions
 from reconciler.plan.drift import DriftReport, read
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -72,7 +72,7 @@ def busy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     mark = uuid4().hex[:8]
     topics = {name: f"{name}-{mark}" for name in POLICIES}
     group = f"app-{mark}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
     keeps = {"newest": "newerThan: 2s", "short": "last: 10", "stream": f"unreadBy: [{group}]"}
     policies = "".join(
         f"""\
@@ -99,7 +99,7 @@ spec:
     monkeypatch.chdir(tmp_path)
     with (
         producing(cluster.bootstrap_servers, tuple(topics.values())),
-        workload.member(cluster.bootstrap_servers, group, [topics["stream"]]),
+        client.member(cluster.bootstrap_servers, group, [topics["stream"]]),
     ):
         yield
 
@@ -131,14 +131,14 @@ def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
 
 
 def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
-    busy: None, engine: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    busy: None, engine: SparkTarget, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Scheduled runs, for longer than `driftAfter`, print nothing and exit 0 while records come and go. With converge stopped, drift stays
     quiet for `driftAfter`; then it is exit 2 with a report that names the three policies, says since when, and does not change while nothing else
     begins to drift. One converge later it is quiet again."""
     schedule = Schedule(tmp_path, capfd)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = Run(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
+    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
     seen: list[Plan] = []
 
     def converge() -> Any:
@@ -147,7 +147,7 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
         return done
 
     # A group that has not committed yet is blocked, which is drift, and rightly so.
-    workload.wait_until(
+    client.wait_until(
         lambda: not converge().refused and not seen[-1].incomplete and schedule.drift()[0] == 0, 60, "a first quiet run"
     )
     began, runs, purged = time.monotonic(), 0, 0
@@ -195,6 +195,6 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     assert loud["reconciler_drift_since_timestamp_seconds", ""] == pytest.approx(min(first_ms.values()) / 1000)
 
     converge()
-    workload.wait_until(
+    client.wait_until(
         lambda: not converge().refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
     )

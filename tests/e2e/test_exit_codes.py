@@ -16,11 +16,11 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import document
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied
@@ -213,8 +213,8 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(topic)])
-    workload.produce(servers, topic, {0: [Record(b"x", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)] * 100})
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)] * 100})
     file = tmp_path / "manifests" / "all.yaml"
     file.parent.mkdir()
 
@@ -252,24 +252,24 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     manifests()
     assert code("apply", "plan.json", "--dry-run") == 0
     assert code_without_reader("apply", "plan.json") == 0, "done, although nobody reads what is said of it"
-    assert workload.watermarks(servers, topic, 0)[0] == 10
+    assert client.watermarks(servers, topic, 0)[0] == 10
     assert code("apply", "plan.json") == 0
     assert code("apply", "again.json") == 0, "somebody got there first"
     assert code("plan", "--detailed-exitcode") == 0
     assert code("drift") == 0
     manifests(last=50)
     assert code("plan", "--out", "older.json", "--detailed-exitcode") == 2
-    workload.delete_topics(servers, [topic])
-    workload.create_topics(servers, [Topic(topic)])
-    workload.produce(servers, topic, {0: [Record(b"x")] * 100})
+    client.delete_topics(servers, [topic])
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * 100})
     assert code("apply", "older.json") == 4, "the topic is another one"
-    assert workload.watermarks(servers, topic, 0) == (0, 100)
+    assert client.watermarks(servers, topic, 0) == (0, 100)
     with nobody_listens() as away:
         both = tmp_path / "both"
         both.mkdir()
         here = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
         (both / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + here)
         assert code("converge", "both", *AWAY) == 1
-        assert workload.watermarks(servers, topic, 0)[0] == 50, "a cluster that is away keeps no other from its purges"
+        assert client.watermarks(servers, topic, 0)[0] == 50, "a cluster that is away keeps no other from its purges"
     file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
     assert code("plan") == 4

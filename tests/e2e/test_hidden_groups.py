@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
@@ -46,10 +46,10 @@ def hidden(cluster: Cluster) -> Iterator[Hidden]:
     mark = uuid4().hex[:8]
     made = Hidden(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(made.topic)])
-    workload.produce(servers, made.topic, {0: [Record(b"x")] * 100})
+    client.create_topics(servers, [Topic(made.topic)])
+    client.produce(servers, made.topic, {0: [Record(b"x")] * 100})
     consumer = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
-    workload.commit(
+    client.commit(
         servers, made.dead, {(made.topic, 0): 100}
     )  # first: a client's question for a coordinator makes the commit log
     try:
@@ -62,7 +62,7 @@ def hidden(cluster: Cluster) -> Iterator[Hidden]:
         gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=20.0), timeout_s=20.0)
         gone = ("NONE", "GROUP_ID_NOT_FOUND")
         for group in made.groups:
-            workload.wait_until(
+            client.wait_until(
                 lambda group=group: gateway.delete_groups([group])[group].code in gone,
                 90,
                 f"{group} to go",

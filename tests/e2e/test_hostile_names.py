@@ -15,16 +15,16 @@ from uuid import uuid4
 import pyarrow.dataset
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
 from reconciler.model.names import Address
-from reconciler.model.quoting import quoted
-from reconciler.plan.render.safe import whole
+from reconciler.report.escape import format_address as whole
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.text.escape import quoted
 from tests.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
-from tests.unit.plan.render.test_renderers_are_harmless import assert_harmless_markdown
+from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -69,10 +69,10 @@ def plant(cluster: Cluster, folder: Path) -> Planted:
     dead, live, topic = f"hostile-{mark}", f"behind-{mark}", f"hostile-{mark}"
     removable, behind = tuple(f"{name}{dead}" for name in CORPUS), tuple(f"{name}{live}" for name in CORPUS)
     now_ms = int(time.time() * 1000)
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
     old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
-    workload.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
-    workload.commit(
+    client.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
+    client.commit(
         cluster.bootstrap_servers, f"tame-{mark}", {(topic, 1): 41}
     )  # a client's question makes the commit log
     for group in removable:
@@ -216,9 +216,9 @@ def test_an_id_that_the_client_cannot_say_is_left_alone(cluster: Cluster, tmp_pa
     mark = uuid4().hex[:8]
     topic, cut, whole = f"cut-{mark}", f"cut-{mark}", f"cut-{mark}\x00-{mark}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(topic)])
-    workload.produce(servers, topic, {0: [Record(b"x")] * 100})
-    workload.commit(servers, f"tame-{mark}", {(topic, 0): 100})
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * 100})
+    client.commit(servers, f"tame-{mark}", {(topic, 0): 100})
     commit(servers, whole, topic, 0, 100)
     try:
         (tmp_path / "manifests").mkdir()

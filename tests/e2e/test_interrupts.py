@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import workload
-from reconciler.model.entry import Event
+from reconciler.journal.entry import Event
+from reconciler.journal.file import FileJournal
 from reconciler.model.outcome import Status
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e.applying import (
@@ -125,7 +125,7 @@ def test_two_signals_leave_at_once(world: World) -> None:
     assert process.returncode == 5, said
     assert took_s < 5
     assert lines(world) - held <= 2 * LANES * BATCH
-    workload.wait_until(lambda: in_sync(world), 90, "all replicas in sync")
+    client.wait_until(lambda: in_sync(world), 90, "all replicas in sync")
     apply_again(world)
     world.assert_as_planned()
 
@@ -133,7 +133,7 @@ def test_two_signals_leave_at_once(world: World) -> None:
 def in_sync(world: World) -> bool:
     """By every broker's metadata."""
     servers = [f"127.0.0.1:{broker.port}" for broker in world.cluster.brokers]
-    states = [state for server in servers for state in workload.partition_states(server, world.topic).values()]
+    states = [state for server in servers for state in client.partition_states(server, world.topic).values()]
     return len(states) == 3 * PARTITIONS and all(set(state.in_sync) == {1, 2, 3} for state in states)
 
 

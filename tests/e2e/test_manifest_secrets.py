@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
@@ -20,9 +20,9 @@ DAY_MS = 86_400_000
 def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: Path) -> None:
     """validate, plan, show, apply, results, journal and the scan's export, at their most talkative: a planted secret is in none."""
     topic = f"secret-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
     old = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)
-    workload.produce(cluster.bootstrap_servers, topic, {0: [old] * 10})
+    client.produce(cluster.bootstrap_servers, topic, {0: [old] * 10})
     (tmp_path / "password").write_text(PLANTED)
     (tmp_path / "manifests.yaml").write_text(
         "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: local}\n"

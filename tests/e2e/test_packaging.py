@@ -19,9 +19,9 @@ from ruamel.yaml import YAML
 
 from reconciler import __version__, gitops
 from reconciler.gitops import ACTION
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.load.first import first_set
+from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.e2e.github import expressions
 
@@ -94,7 +94,7 @@ def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_
     """The command runs from the wheel or the sdist alone, not from this tree."""
     version = run(installed, tmp_path, "--version")
     assert (version.returncode, version.stdout) == (0, f"reconciler {__version__}\n"), version.stderr
-    for path, text in first_set("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu").items():
+    for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu").items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     valid = run(installed, tmp_path, "validate")
@@ -120,8 +120,8 @@ def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_
 def test_what_is_installed_plans_against_a_sandbox(installed: Path, tmp_path: Path, cluster: Cluster) -> None:
     """A floor that needs the scan: Spark and its workers find the installed package, and the plan holds the one record too many."""
     topic = f"packaged-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(
         f"""\

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.journal.entry import Event, JournalEntry, parse
 from reconciler.kafka import journal as topic_journal
 from reconciler.kafka.connect import Connection
-from reconciler.model.entry import Entry, Event, parse
 from reconciler.sandbox.cluster import Cluster
 from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
@@ -97,7 +97,7 @@ def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
             said += os.read(process.stderr.fileno(), 4096)
 
 
-def journal(world: World, *words: str) -> list[Entry]:
+def journal(world: World, *words: str) -> list[JournalEntry]:
     shown = reconciler(world.folder, "journal", "-o", "json", *words)
     assert shown.returncode == 0, shown.stderr
     return [parse(line) for line in shown.stdout.splitlines()]

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.action import DeleteRecords
+from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import document
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
@@ -33,11 +33,11 @@ def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_pa
     rose, again, tampered, forged, new = (f"{name}-{mark}" for name in ("rose", "again", "tampered", "forged", "znew"))
     still, moved = f"still-{mark}", f"moved-{mark}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
+    client.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
     for name in (rose, again, tampered, forged):
-        workload.produce(servers, name, {0: [Record(b"x")] * 100})
+        client.produce(servers, name, {0: [Record(b"x")] * 100})
     for group in (still, moved):
-        workload.commit(servers, group, {(new, 0): 0})
+        client.commit(servers, group, {(new, 0): 0})
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(f"""\
 apiVersion: reconciler/v1
@@ -75,11 +75,11 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
         tmp_path / "reviewed.json",
     )
     for name in (rose, tampered, forged, new):
-        workload.produce(servers, name, {0: [Record(b"x")] * 150})
-    workload.delete_topics(servers, [again])
-    workload.create_topics(servers, [Topic(again)])
-    workload.produce(servers, again, {0: [Record(b"x")] * 200})
-    workload.commit(servers, moved, {(new, 0): 5})
+        client.produce(servers, name, {0: [Record(b"x")] * 150})
+    client.delete_topics(servers, [again])
+    client.create_topics(servers, [Topic(again)])
+    client.produce(servers, again, {0: [Record(b"x")] * 200})
+    client.commit(servers, moved, {(new, 0): 5})
     text = said(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
     planned = json.loads((tmp_path / "plan.json").read_text())
     assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {

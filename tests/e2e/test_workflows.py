@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from reconciler import gitops
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
 from reconciler.plan import document
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from tests.command import reconciler
 from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, put_stand_ins
@@ -161,20 +161,20 @@ def repository(tmp_path: Path, cluster: Cluster) -> Repository:
 def topic(cluster: Cluster) -> str:
     """A topic of 100 records."""
     name = f"flow-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
     return name
 
 
 def _log_start(cluster: Cluster, topic: str) -> int:
-    return workload.watermarks(cluster.bootstrap_servers, topic, 0)[0]
+    return client.watermarks(cluster.bootstrap_servers, topic, 0)[0]
 
 
 def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
     """One comment per cluster edited in place; the merge applies what was reviewed after one approval, and then nothing drifts."""
     repository = Repository(tmp_path, {"eu": cluster, "us": other})
     group = f"dead-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
     floor = f"""\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -195,7 +195,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert set(repository.comments()) == {"eu", "us"}
     assert (_log_start(cluster, topic), group in list_groups(cluster)) == (0, True)
 
-    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
     repository.entered.clear()
     merged = repository.merge(head)
     assert set(merged.results().values()) == {"success"}, merged.log
@@ -235,10 +235,10 @@ def test_what_appeared_after_the_review_waits_for_the_next_one(
 ) -> None:
     """A group that came up after the review is beyond it: the reviewed one goes, the other stays and is told about."""
     reviewed, later = f"reviewed-{topic}", f"later-{topic}"
-    workload.commit(cluster.bootstrap_servers, reviewed, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, reviewed, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(reviewed, later))
     assert repository.pull_request(head).results()["Comment"] == "success"
-    workload.commit(cluster.bootstrap_servers, later, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, later, {(topic, 0): 1})
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "success", merged.log
     assert "B108" in merged.jobs["Plan eu"].summary
@@ -250,7 +250,7 @@ def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
 ) -> None:
     """The plan is shown, the check is red with the limit's name, and merging all the same applies nothing and asks nobody."""
     group = f"limited-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(group), cluster=_cluster_manifest("eu", limits="{groups: 0}"))
     run = repository.pull_request(head)
     assert run.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
@@ -270,7 +270,7 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
 ) -> None:
     """An old plan does not stay in the comment as if it were today's; without a plan nothing is applied."""
     group = f"away-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(group))
     assert repository.pull_request(head).results()["Comment"] == "success"
     assert group in repository.comments()["eu"]
@@ -297,7 +297,7 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     repository.commit("merged long ago", groups=_removal(group))
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     assert repository.stored("issues") == []
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     [opened] = repository.stored("issues")
     assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
@@ -322,7 +322,7 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
 def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, cluster: Cluster, topic: str) -> None:
     """Nobody reviewed a plan, so there is nothing to apply within; the search for it was repeated with pauses."""
     group = f"pushed-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     (repository.state / "pulls.json").write_text("[]")
     run = repository.merge(repository.commit("pushed", groups=_removal(group)), associated=False)
     assert run.results()["Find what was reviewed"] == "failure"
@@ -336,7 +336,7 @@ def test_only_the_plan_that_was_approved_is_applied(repository: Repository, clus
     """A plan that was exchanged while the approval was pending is refused by its digest, however valid it is in itself."""
     approved, exchanged = f"approved-{topic}", f"exchanged-{topic}"
     for group in (approved, exchanged):
-        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+        client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(approved, exchanged))
     assert repository.pull_request(head).results()["Comment"] == "success"
 
@@ -359,7 +359,7 @@ def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: C
     """While an approval is pending a protection is merged: nothing is applied; the same run again plans with it, within the same review."""
     spared, removed = f"spared-{topic}", f"removed-{topic}"
     for group in (spared, removed):
-        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+        client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(spared, removed))
     assert repository.pull_request(head).results()["Comment"] == "success"
 
@@ -388,7 +388,7 @@ def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
     group = f"bounded-{topic}"
     head = repository.commit("change", groups=_removal(group))
     assert repository.pull_request(head).results()["Comment"] == "success"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     assert repository.pull_request(head, number=PULL + 1).results()["Comment"] == "success"
     pulls = repository.stored("pulls")
     (repository.state / "pulls.json").write_text(json.dumps([{**pulls[0], "number": PULL}]))
@@ -409,7 +409,7 @@ def test_converge_runs_only_where_something_is_continuous(repository: Repository
     assert idle.results() == {"List the clusters": "success", "converge": "skipped"}
     continuous = _removal(f"dead-{topic}").replace("spec:", "mode: continuous\nspec:")
     repository.commit("continuous", groups=continuous)
-    workload.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
     run = repository.scheduled("converge.yml")
     assert run.results() == {"List the clusters": "success", "Converge eu": "success"}, run.log
     assert repository.entered == ["eu-converge"]

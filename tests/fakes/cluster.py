@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.codes import Operation, item_answer
-from reconciler.model.action import Election
+from reconciler.kafka.error_mapping import Operation, item_answer
+from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import GroupNow, ItemAnswer, PartitionNow
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.ports import GroupNow, ItemResult, PartitionNow
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
 
 MOST_ELECTIONS = 10_000
 
@@ -153,18 +153,18 @@ class FakeCluster:
 
     def committed(
         self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
-        found: dict[tuple[str, TopicPartition], int | Unread | None] = {}
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
+        found: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
         for group, partitions in wanted.items():
             known = self.groups.get(group, FakeGroup())
             for at in partitions:
-                found[group, at] = Unread("silent") if self._unheard(group) else known.commits.get(at)
+                found[group, at] = Unknown("silent") if self._unheard(group) else known.commits.get(at)
         return found
 
     def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
         return {group: self._group_now(group) for group in groups}
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         if any(offset < 1 for offset in before_offsets.values()):
             raise ValueError("no target below 1")
         if not before_offsets:
@@ -175,7 +175,7 @@ class FakeCluster:
             for at, offset in before_offsets.items()
         }
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         if not groups:
             return {}
         self._asked(Request(Operation.DELETE_GROUP, tuple(groups)))
@@ -186,7 +186,7 @@ class FakeCluster:
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         if not partitions:
             return {}
         self._asked(Request(Operation.ELECT_LEADER, tuple(partitions)))
@@ -203,7 +203,7 @@ class FakeCluster:
         self.requests.append(request)
         self.meanwhile(request.operation)
 
-    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemAnswer:
+    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemResult:
         for fault in self.faults:
             if (
                 fault.operation is operation
@@ -265,7 +265,7 @@ class FakeCluster:
     def _partition_now(self, at: TopicPartition, *, offsets: bool) -> PartitionNow:
         topic = self.topics.get(at.topic)
         if topic is None or at.partition not in topic.partitions:
-            gone = Unread("there is no such partition")
+            gone = Unknown("there is no such partition")
             return PartitionNow(
                 exists=False,
                 topic_id=gone,
@@ -276,11 +276,11 @@ class FakeCluster:
                 high_watermark=gone,
             )
         partition = topic.partitions[at.partition]
-        unread = Unread("not asked")
+        unread = Unknown("not asked")
         if partition.leader is None:
-            unread = Unread("no leader")
+            unread = Unknown("no leader")
         elif partition.leader in self.silent:
-            unread = Unread("silent")
+            unread = Unknown("silent")
         told = offsets and partition.leader is not None and partition.leader not in self.silent
         return PartitionNow(
             exists=True,
@@ -295,13 +295,13 @@ class FakeCluster:
     def _group_now(self, name: str) -> GroupNow:
         group = self.groups.get(name)
         if self._unheard(name) or (self.silent and (group is None or group.hidden)):
-            silent = Unread("the list of groups is not complete")
+            silent = Unknown("the list of groups is not complete")
             return GroupNow(listed=silent, type=silent, state=silent, fingerprint=silent)
         if (group is None or group.hidden) and self.may_describe:
-            gone = Unread("there is no such group")
+            gone = Unknown("there is no such group")
             return GroupNow(listed=False, type=gone, state=gone, fingerprint=gone)
         if not self.may_describe or group is None:
-            hidden = Unread("the list of groups may be short")
+            hidden = Unknown("the list of groups may be short")
             return GroupNow(listed=hidden, type=hidden, state=hidden, fingerprint=hidden)
         return GroupNow(
             listed=True,

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
+from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
 from tests.fakes.cluster import FakeCluster
 from tests.strategies import facts
 
-SILENT = Unread("its broker did not answer")
+SILENT = Unknown("its broker did not answer")
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Lab:
             self.cluster.leave(group)
             self._trace(group)
 
-    def snapshot(self, needs: Needs, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+    def snapshot(self, needs: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
         """Everything there is, more than `needs` asks; of silent brokers nothing."""
         instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
         found: list[PartitionFacts | TopicFacts | GroupFacts] = []
@@ -103,9 +103,9 @@ class Lab:
     def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
         topic = self.cluster.topics[at.topic]
         now = self.cluster.partition(at)
-        lost: Unread | None = SILENT if now.leader in self.cluster.silent or now.leader is None else None
+        lost: Unknown | None = SILENT if now.leader in self.cluster.silent or now.leader is None else None
 
-        def told(fact: int | None) -> int | Unread | None:
+        def told(fact: int | None) -> int | Unknown | None:
             return fact if lost is None else lost
 
         written = self.written.get((topic.topic_id, at.partition), [])
@@ -128,16 +128,16 @@ class Lab:
             last_purge_ms=last_purge_ms,
         )
 
-    def _readers(self, at: TopicPartition, log_start: int) -> tuple[Reader, ...] | Unread:
+    def _readers(self, at: TopicPartition, log_start: int) -> tuple[ConsumerPosition, ...] | Unknown:
         if self.cluster.silent:
             return SILENT
         readers = []
         topic_id = self.cluster.topics[at.topic].topic_id
         for name, group in sorted(self.cluster.groups.items()):
             if at in group.commits:
-                readers.append(Reader(name, group.commits[at], topic_id=topic_id))
+                readers.append(ConsumerPosition(name, group.commits[at], topic_id=topic_id))
             elif any(other.topic == at.topic for other in group.commits):
-                readers.append(Reader(name, log_start, implied=True, topic_id=topic_id))
+                readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id))
         return tuple(readers)
 
     def _group(self, name: str) -> GroupFacts:

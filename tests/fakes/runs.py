@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, Election, ElectLeader
+from reconciler.apply.executor import apply
+from reconciler.apply.tuning import BatchLimits
+from reconciler.journal.file import FileJournal
+from reconciler.model.action import Action
+from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Gateway, Journal
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster
 from tests.strategies import examples
 
@@ -51,7 +55,7 @@ def run(
     journal: Journal | None = None,
     clock: Ticker | None = None,
     stop: Callable[[], bool] = lambda: False,
-    settings: Settings | None = None,
+    settings: BatchLimits | None = None,
     run_id: str = "run-1",
     gone: Sequence[str] = (),
     checked_at_ms: int | None = None,
@@ -69,7 +73,7 @@ def run(
         clock=clock,
         sleep=clock.sleep,
         stop=stop,
-        settings=settings or Settings(),
+        settings=settings or BatchLimits(),
         gone=gone,
         checked_at_ms=checked_at_ms,
         expires_at_ms=expires_at_ms,

@@ -5,9 +5,9 @@ import sys
 import time
 from pathlib import Path
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
+from reconciler.apply.executor import apply
+from reconciler.apply.tuning import BatchLimits
+from reconciler.journal.file import FileJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 
@@ -15,7 +15,7 @@ from reconciler.kafka.gateway import KafkaGateway
 def main() -> None:
     actions_path, journal_path, servers, timeout_s, settings_path = sys.argv[1:]
     actions = pickle.loads(Path(actions_path).read_bytes())
-    settings: Settings = pickle.loads(Path(settings_path).read_bytes())
+    settings: BatchLimits = pickle.loads(Path(settings_path).read_bytes())
     gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s)))
     for outcome in apply(
         actions,

@@ -11,8 +11,8 @@ from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import workload
-from reconciler.kafka.workload_clients import admin_client
+from reconciler.sandbox import client as workload
+from reconciler.sandbox.clients import admin_client
 from tests.faults.world import READ_TO, World
 
 

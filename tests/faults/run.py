@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from reconciler.kafka import workload
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.scan import session
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 from tests.faults.kinds import Kind
 from tests.faults.trial import Report, chosen, run_trial
 from tests.toolbox import Toolbox
@@ -26,9 +26,9 @@ OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 
 def ready(cluster: Cluster) -> None:
     """The commit log is there, so that the first trial is as good as the last."""
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic("warm", 1, 3)])
-    workload.produce(cluster.bootstrap_servers, "warm", {0: [workload.Record(b"x")]})
-    workload.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
+    client.create_topics(cluster.bootstrap_servers, [client.Topic("warm", 1, 3)])
+    client.produce(cluster.bootstrap_servers, "warm", {0: [client.Record(b"x")]})
+    client.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
 
 
 def summary(reports: list[Report], seed: int, seconds: float) -> str:
@@ -69,7 +69,9 @@ def lane(asked: argparse.Namespace) -> list[Report]:
         ready(cluster)
         toolbox = stack.enter_context(Toolbox(cluster))
         for number in mine:
-            report = run_trial(cluster, toolbox, number, asked.seed, folder / str(number), Engine(master="local[2]"))
+            report = run_trial(
+                cluster, toolbox, number, asked.seed, folder / str(number), SparkTarget(master="local[2]")
+            )
             reports.append(report)
             said = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
             print(

@@ -16,23 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler import pipeline
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
+from reconciler.apply.executor import apply
+from reconciler.apply.tuning import BatchLimits
 from reconciler.errors import ReconcilerError
-from reconciler.kafka import workload
+from reconciler.journal import entry
+from reconciler.journal.file import FileJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.load.files import ClusterManifests
-from reconciler.model import entry
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.plan import document, recheck
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.faults import witness
@@ -67,7 +67,7 @@ def chosen(number: int, seed: int) -> tuple[Kind, ...]:
     return (first, *(kind for kind in more if kind not in own[1:]))
 
 
-def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: Engine) -> Report:
+def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: SparkTarget) -> Report:
     """Never raises for what the reconciler does wrong: that is a violation."""
     began = time.monotonic()
     report = Report(number, chosen(number, seed))
@@ -83,7 +83,7 @@ def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder
         report.violations.append("BROKEN " + traceback.format_exc())
     finally:
         _restore(world)
-        workload.delete_topics(world.servers, list(world.topics))
+        client.delete_topics(world.servers, list(world.topics))
     report.seconds = time.monotonic() - began
     return report
 
@@ -91,13 +91,13 @@ def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder
 class _Driver:
     """Plans and applies as the command line does, with smaller batches, so that faults fall between them."""
 
-    def __init__(self, world: World, engine: Engine) -> None:
+    def __init__(self, world: World, engine: SparkTarget) -> None:
         self.world = world
         self.engine = engine
-        self.run = pipeline.Run(
+        self.run = pipeline.RunOptions(
             engine=engine, timeout_s=TIMEOUT_S, progress=lambda _line: None, clock=pipeline.wall_clock_ms
         )
-        self.settings = Settings(
+        self.settings = BatchLimits(
             records_per_call=world.rng.choice([1, 3, 1000]),
             groups_per_call=world.rng.choice([1, 3, 500]),
             elections_per_call=world.rng.choice([1, 2, 1000]),
@@ -169,7 +169,7 @@ class _Driver:
         child.wait()
 
 
-def _plan_and_apply(world: World, report: Report, engine: Engine) -> witness.Trial:
+def _plan_and_apply(world: World, report: Report, engine: SparkTarget) -> witness.Trial:
     driver = _Driver(world, engine)
     planned = _planned(driver)
     moments = {kind: world.rng.choice(MOMENTS) for kind in report.kinds if kind not in OWN}
@@ -191,9 +191,9 @@ def _plan_and_apply(world: World, report: Report, engine: Engine) -> witness.Tri
         over.set()
         thread.join(300)
     report.violations += broken
-    report.statuses.update(f"{entry.operation_of(o.action)} {o.status}" for o in outcomes)
+    report.statuses.update(f"{o.action.OPERATION} {o.status}" for o in outcomes)
     for kind in report.kinds:
-        report.cells.update((kind.value, entry.operation_of(outcome.action)) for outcome in outcomes)
+        report.cells.update((kind.value, outcome.action.OPERATION) for outcome in outcomes)
     return witness.Trial(planned, outcomes, began, dirty)
 
 
@@ -260,7 +260,7 @@ def _interrupt(world: World, asked: threading.Event) -> None:
     asked.set()
 
 
-def _converge(world: World, report: Report, engine: Engine) -> None:
+def _converge(world: World, report: Report, engine: SparkTarget) -> None:
     """A second plan and apply without faults, as often as a busy cluster needs, then a third plan."""
     driver = _Driver(world, engine)
     outcomes: list[Outcome] = []
@@ -279,12 +279,12 @@ def _settle(world: World) -> None:
     everyone = {broker.id for broker in world.cluster.brokers}
 
     def whole() -> bool:
-        if any(workload.brokers_seen_by(f"127.0.0.1:{b.port}") != everyone for b in world.cluster.brokers):
+        if any(client.brokers_seen_by(f"127.0.0.1:{b.port}") != everyone for b in world.cluster.brokers):
             return False
-        states = [s for topic in world.topics for s in workload.partition_states(world.servers, topic).values()]
+        states = [s for topic in world.topics for s in client.partition_states(world.servers, topic).values()]
         return all(state.leader >= 0 and set(state.in_sync) == set(state.replicas) for state in states)
 
-    workload.wait_until(whole, 300, "the cluster to be whole again", every_s=0.3)
+    client.wait_until(whole, 300, "the cluster to be whole again", every_s=0.3)
 
 
 def _restore(world: World) -> None:
@@ -304,7 +304,7 @@ def _fill(journal: FileJournal) -> None:
     line = (
         len(entry.dump(entry.intents([action], run_id="r", plan_digest="other", at_ms=1, author=entry.Author())[0])) + 1
     )
-    journal.intend([action] * (DISK // line), run_id="r", plan_digest="other", at_ms=1)
+    journal.record_intents([action] * (DISK // line), run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager

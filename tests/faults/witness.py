@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload_clients import Quiet, consumer_properties
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
+from reconciler.sandbox import client
+from reconciler.sandbox.clients import Quiet, consumer_properties
 from tests.faults.world import FLOOR, At, World
 
 DONE = (Status.APPLIED, Status.SATISFIED)
@@ -126,7 +128,7 @@ def _bystanders(world: World, trial: Trial, seen: Seen) -> Iterator[str]:
         gone_with_topic = group == world.reader and world.topic("read") in world.ledger.recreated
         if group not in seen.groups and not gone_with_topic:
             yield f"GROUP {group} is gone and was not to be removed"
-    kept = workload.committed(world.servers, world.bystander, [(world.topic("aside"), 0)])
+    kept = client.committed(world.servers, world.bystander, [(world.topic("aside"), 0)])
     if kept != {(world.topic("aside"), 0): 10}:
         yield f"GROUP the bystander's commit is {kept}"
     moved = world.ledger.brokers_disturbed or world.ledger.elected_by_others

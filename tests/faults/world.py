@@ -14,8 +14,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.toolbox import Toolbox
 
@@ -99,17 +99,17 @@ class World:
         for name, count in self.topics.items():
             replicas = [self.rng.sample(brokers, 1 if name == self.topic("single") else 3) for _ in range(count)]
             made.append(Topic(name, assignment=replicas))
-        workload.create_topics(self.servers, made)
+        client.create_topics(self.servers, made)
         now_ms = time.time_ns() // 1_000_000
         for name, count in self.topics.items():
             old = name == self.topic("recent")
             records = [
                 Record(b"%d" % n, None, now_ms - (7 * DAY_MS if old and n < FLOOR else 0)) for n in range(RECORDS)
             ]
-            workload.produce(self.servers, name, dict.fromkeys(range(count), records))
+            client.produce(self.servers, name, dict.fromkeys(range(count), records))
         for group in (*self.dead, self.bystander):
-            workload.commit(self.servers, group, {(self.topic("aside"), 0): 10, (self.topic("led"), 1): 5})
-        workload.commit(self.servers, self.reader, {(self.topic("read"), number): READ_TO for number in range(3)})
+            client.commit(self.servers, group, {(self.topic("aside"), 0): 10, (self.topic("led"), 1): 5})
+        client.commit(self.servers, self.reader, {(self.topic("read"), number): READ_TO for number in range(3)})
         self.turn((self.topic("led"), number) for number in range(0, 6, 2))
         self._write()
 
@@ -120,7 +120,7 @@ class World:
         producer = threading.Thread(target=self._produce, args=(leave,), name="producer", daemon=True)
         producer.start()
         try:
-            with workload.member(self.servers, self.live, [self.topic("aside")]):
+            with client.member(self.servers, self.live, [self.topic("aside")]):
                 yield
         finally:
             leave.set()
@@ -130,7 +130,7 @@ class World:
         """Another order of the same replicas: what was preferred no longer is, and the leader stays."""
         wanted = {}
         for topic, number in partitions:
-            replicas = workload.partition_states(self.servers, topic)[number].replicas
+            replicas = client.partition_states(self.servers, topic)[number].replicas
             wanted[topic, number] = (*replicas[1:], replicas[0])
         plan = [{"topic": at[0], "partition": at[1], "replicas": brokers} for at, brokers in wanted.items()]
         path = self.folder / "reassign.json"
@@ -139,23 +139,23 @@ class World:
         self.toolbox.run("kafka-reassign-partitions", "--reassignment-json-file", str(path), "--execute")
         for server in self.servers.split(","):
             for at, brokers in wanted.items():
-                workload.wait_until(
+                client.wait_until(
                     lambda at=at, brokers=brokers, server=server: _shows(server, at, brokers), 60, f"{at} turned"
                 )
 
     def recreate(self, topic: str) -> None:
         """Delete it and make it again under the same name, with a few records."""
         self.ledger.recreated[topic] = time.monotonic()
-        workload.delete_topics(self.servers, [topic])
+        client.delete_topics(self.servers, [topic])
         count = self.topics[topic]
-        workload.create_topics(self.servers, [Topic(topic, count, 1 if topic == self.topic("single") else 3)])
-        workload.produce(self.servers, topic, {number: [Record(b"again")] * (FLOOR + 15) for number in range(count)})
+        client.create_topics(self.servers, [Topic(topic, count, 1 if topic == self.topic("single") else 3)])
+        client.produce(self.servers, topic, {number: [Record(b"again")] * (FLOOR + 15) for number in range(count)})
 
     def _produce(self, leave: threading.Event) -> None:
         while not leave.wait(0.2):
             for name in (self.topic("moving"), self.topic("aside")):
                 try:
-                    workload.produce(
+                    client.produce(
                         self.servers, name, dict.fromkeys(range(self.topics[name]), [Record(b"more")] * 2), deadline_s=5
                     )
                 except (KafkaException, TimeoutError):
@@ -194,7 +194,7 @@ class World:
 
 
 def _shows(server: str, at: At, replicas: tuple[int, ...]) -> bool:
-    states = workload.partition_states(server, at[0])
+    states = client.partition_states(server, at[0])
     return at[1] in states and states[at[1]].replicas == replicas and set(states[at[1]].in_sync) == set(replicas)
 
 

@@ -16,19 +16,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.kinds.fields import duration_ms, instant_ms
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
+from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     GroupType,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
+from reconciler.policies.fields import duration_ms, instant_ms
 
 NOW_MS = instant_ms("2026-11-21T10:00:00Z")
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -50,7 +50,7 @@ _PARTITION = {
 _GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record"}
 
 
-def snapshot(path: Path, needs: Needs) -> ClusterSnapshot:
+def snapshot(path: Path, needs: ScanRequest) -> ClusterSnapshot:
     """The facts of a snapshot.json, with an answer for each instant that is needed. Raises ValueError for a word it does not know, so that no typing mistake reads as healthy."""
     told = _known(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
     instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
@@ -87,11 +87,11 @@ def _known(row: Mapping[str, Any], words: set[str], where: str) -> Mapping[str, 
 
 
 def _fact(value: Any) -> Any:
-    return Unread(value["unread"]) if isinstance(value, dict) and set(value) == {"unread"} else value
+    return Unknown(value["unread"]) if isinstance(value, dict) and set(value) == {"unread"} else value
 
 
-def _incomplete(told: Mapping[str, Any], name: str) -> Unread | None:
-    return Unread(told[name]) if name in told else None
+def _incomplete(told: Mapping[str, Any], name: str) -> Unknown | None:
+    return Unknown(told[name]) if name in told else None
 
 
 def _repeated(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -120,8 +120,8 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
         topic_id=_fact(facts.get("topic_id", topic_id(name))),
         internal=facts.get("internal", False),
         partitions=partitions,
-        cleanup_policy=policy if isinstance(policy, Unread) else frozenset(policy),
-        records=_fact(facts.get("records", Unread("a partition could not be read") if held is None else held)),
+        cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
+        records=_fact(facts.get("records", Unknown("a partition could not be read") if held is None else held)),
     )
 
 
@@ -156,13 +156,13 @@ def _answer(told: Mapping[str, Any], instant: int) -> Any:
     return next((_fact(offset) for when, offset in known if when >= instant), None)
 
 
-def _readers(told: Any, topic: TopicFacts) -> tuple[Reader, ...] | Unread:
+def _readers(told: Any, topic: TopicFacts) -> tuple[ConsumerPosition, ...] | Unknown:
     told = _fact(told)
-    if isinstance(told, Unread):
+    if isinstance(told, Unknown):
         return told
     rows = {group: row if isinstance(row, dict) else {"committed": row} for group, row in told.items()}
     return tuple(
-        Reader(
+        ConsumerPosition(
             group=group,
             committed=row["committed"],
             implied=row.get("implied", False),
@@ -174,16 +174,16 @@ def _readers(told: Any, topic: TopicFacts) -> tuple[Reader, ...] | Unread:
 
 def _group(name: str, facts: Mapping[str, Any]) -> GroupFacts:
     idle = _fact(facts.get("idle", "0s"))
-    newest = _fact(facts.get("newest_record", Unread("not asked") if isinstance(idle, Unread) else [17, 4711]))
+    newest = _fact(facts.get("newest_record", Unknown("not asked") if isinstance(idle, Unknown) else [17, 4711]))
     kind, state = _fact(facts.get("type", "classic")), _fact(facts.get("state", "EMPTY"))
     return GroupFacts(
         group=name,
         listed=facts.get("listed", True),
-        type=kind if isinstance(kind, Unread) else GroupType(kind),
-        state=state if isinstance(state, Unread) else GroupState(state),
+        type=kind if isinstance(kind, Unknown) else GroupType(kind),
+        state=state if isinstance(state, Unknown) else GroupState(state),
         commits=_fact(facts.get("commits", 1)),
         commit_topics=_fact(facts.get("topics", 1)),
         fingerprint=_fact(facts.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
-        last_activity_ms=idle if isinstance(idle, Unread) else NOW_MS - duration_ms(idle),
-        newest_record=newest if isinstance(newest, Unread) else (newest[0], newest[1]),
+        last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
+        newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
     )

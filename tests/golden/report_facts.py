@@ -7,11 +7,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader, irreversible
+from reconciler import report
+from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
-from reconciler.plan import document, render
-from reconciler.plan.render import phrases, safe
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
+from reconciler.plan import document
+from reconciler.report import escape
+from reconciler.text import formatting
 from tests.golden.wording import mentions
 
 FOLD_ABOVE = 20
@@ -31,30 +36,30 @@ def assert_shown(plan: Plan) -> None:
 def assert_text(plan: Plan) -> None:
     """The full text has an item for each action; the folded one has an item for a topic of more than 20 partitions."""
     for full in (True, False):
-        lines = [line.plain for line in render.text(plan, full=full)]
+        lines = [line.plain for line in report.text(plan, full=full)]
         shown = items(lines)
         expected = action_facts(plan.actions, spelling=str, full=full)
-        assert_items(without_reasons(shown, plan, safe.prose), expected)
+        assert_items(without_reasons(shown, plan, escape.escape_sentence), expected)
         assert len([item for item in shown if re.match(r"  [!~-] ", item)]) == len(expected)
-        assert_items(shown, block_facts(plan, spelling=str, prose=safe.prose, full=full))
-        assert_items(shown, header_facts(plan, spelling=str, prose=safe.prose))
+        assert_items(shown, block_facts(plan, spelling=str, prose=escape.escape_sentence, full=full))
+        assert_items(shown, header_facts(plan, spelling=str, prose=escape.escape_sentence))
         assert totals(plan) in map(numbers, lines)
-    full_text = items(line.plain for line in render.text(plan, full=True))
+    full_text = items(line.plain for line in report.text(plan, full=True))
     for decision in plan.decisions:
         if isinstance(decision, Waiting | Skipped):
-            assert_items(full_text, [(safe.subject(decision.address), safe.prose(decision.reason))])
+            assert_items(full_text, [(escape.subject(decision.address), escape.escape_sentence(decision.reason))])
     assert bool(plan.actions) == any(document.digest(plan) in line for line in lines)
 
 
 def assert_markdown(plan: Plan) -> None:
     """Actions that cannot be undone come before the others; the last line names the digest."""
-    text = render.markdown(plan)
+    text = report.markdown(plan)
     shown = items(text.splitlines())
     assert 'truncated="no"' in text.splitlines()[0]
-    actions_shown = without_reasons(shown, plan, safe.markdown_prose)
-    assert_items(actions_shown, action_facts(plan.actions, spelling=safe.markdown_code, full=False))
-    assert_items(shown, block_facts(plan, spelling=safe.markdown_code, prose=safe.markdown_prose, full=False))
-    assert_items(shown, header_facts(plan, spelling=safe.markdown_code, prose=safe.markdown_prose))
+    actions_shown = without_reasons(shown, plan, escape.markdown_prose)
+    assert_items(actions_shown, action_facts(plan.actions, spelling=escape.markdown_code, full=False))
+    assert_items(shown, block_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose, full=False))
+    assert_items(shown, header_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose))
     assert totals(plan) in map(numbers, text.splitlines())
     assert document.digest(plan) in text.splitlines()[-1]
     for kind in (Waiting, Skipped):
@@ -64,12 +69,12 @@ def assert_markdown(plan: Plan) -> None:
 
 def assert_annotations(plan: Plan) -> None:
     """Limits that refuse are errors; the first ten blocks are warnings at their manifest's line; the notice has counts and digest."""
-    lines = render.github(plan).splitlines()
+    lines = report.github(plan).splitlines()
     errors = [line for line in lines if line.startswith("::error ")]
     assert len(errors) == len(plan.refused)
     for error, verdict in zip(errors, plan.refused, strict=True):
         assert re.search(rf"title=[^:]*\b{verdict.id}\b", error)
-        assert error.endswith(safe.command_data(safe.prose(verdict.message)))
+        assert error.endswith(escape.command_data(escape.escape_sentence(verdict.message)))
     blocks = folded_blocks(plan, full=False)
     warnings = [line for line in lines if line.startswith("::warning file=")]
     assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX)
@@ -81,12 +86,12 @@ def assert_annotations(plan: Plan) -> None:
     ]
     for warning, (first, count) in zip(warnings, blocks, strict=False):
         place = first.declared_at
-        path = safe.command_property(safe.prose(place.path))
+        path = escape.command_property(escape.escape_sentence(place.path))
         assert warning.startswith(f"::warning file={path},line={place.line},col={place.column},title=")
         assert f"({first.code})::" in warning
         message = warning.rpartition("::")[2]
         assert mentions(message, *subject_facts(first.address, count, str))
-        assert safe.command_data(safe.prose(first.next_step)) in message
+        assert escape.command_data(escape.escape_sentence(first.next_step)) in message
     assert lines[-1].startswith("::notice ")
     notice = lines[-1].rpartition("::")[2].partition(document.digest(plan))
     assert notice[1]
@@ -129,11 +134,11 @@ def action_facts(actions: Iterable[Action], *, spelling: Spelling, full: bool) -
     """Subject and numbers of each item about actions: one for a topic of more than 20 partitions unless it is full or unclean."""
     by_topic: dict[tuple[Address, str, bool], list[Action]] = defaultdict(list)
     for action in actions:
-        by_topic[action.address.policy_address, action.address.name, irreversible(action)].append(action)
+        by_topic[action.address.policy_address, action.address.name, action.irreversible].append(action)
     facts: list[Facts] = []
     for members in by_topic.values():
         sole = members[0]
-        unclean = isinstance(sole, ElectLeader) and irreversible(sole)
+        unclean = isinstance(sole, ElectLeader) and sole.irreversible
         if full or len(members) <= FOLD_ABOVE or unclean or isinstance(sole, DeleteGroup):
             facts += [single_action_facts(action, spelling) for action in members]
         else:
@@ -142,22 +147,24 @@ def action_facts(actions: Iterable[Action], *, spelling: Spelling, full: bool) -
 
 
 def single_action_facts(action: Action, spelling: Spelling) -> Facts:
-    subject = spelling(safe.subject(action.address))
+    subject = spelling(escape.subject(action.address))
     match action:
         case DeleteRecords(seen=seen):
-            skips = (fact for group, records in action.skips for fact in (spelling(safe.quoted(group)), f"{records:,}"))
+            skips = (
+                fact for group, records in action.skips for fact in (spelling(escape.quoted(group)), f"{records:,}")
+            )
             return (subject, str(seen.log_start), str(action.before_offset), f"{action.records_max:,}", *skips)
         case DeleteGroup(seen=seen):
             return (subject, f"{seen.commits:,}", f"{seen.commit_topics:,}")
         case _:
-            if irreversible(action):
+            if action.irreversible:
                 return (subject, "unbounded")
             return (subject, str(action.seen.leader or "none"), str(action.leader_wanted))
 
 
 def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
     """Topic, partitions, and the records of all with the partition that loses most, or how many partitions move."""
-    topic = (spelling(safe.bare(members[0].address.name)), f"{len(members):,}")
+    topic = (spelling(escape.display_name(members[0].address.name)), f"{len(members):,}")
     deletions = [action for action in members if isinstance(action, DeleteRecords)]
     if deletions:
         largest = max(deletions, key=lambda action: action.records_max)
@@ -168,11 +175,11 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
         rest = (f"{len(skips) - 10:,}",) if len(skips) > 10 else ()
         total = f"{sum(action.records_max for action in deletions):,}"
         extreme = (str(largest.seen.log_start), str(largest.before_offset))
-        readers = (fact for group in worst for fact in (spelling(safe.quoted(group)), f"{skips[group]:,}"))
-        return (*topic, total, spelling(safe.subject(largest.address)), *extreme, *readers, *rest)
+        readers = (fact for group in worst for fact in (spelling(escape.quoted(group)), f"{skips[group]:,}"))
+        return (*topic, total, spelling(escape.subject(largest.address)), *extreme, *readers, *rest)
     moves = Counter(action.seen.leader for action in members if isinstance(action, ElectLeader))
     numbers = [action.address.partition for action in members]
-    span = (phrases.span(numbers[0], numbers[-1]),) if spelling is str else ()  # text only
+    span = (formatting.span(numbers[0], numbers[-1]),) if spelling is str else ()  # text only
     return (*topic, *span, *(f"({count:,})" for _, count in moves.most_common(4)))
 
 
@@ -203,19 +210,19 @@ def block_facts(plan: Plan, *, spelling: Spelling, prose: Spelling, full: bool) 
 
 def subject_facts(address: Address, count: int, spelling: Spelling) -> Facts:
     if count == 1:
-        return (spelling(safe.subject(address)),)
-    return (safe.bare(address.name), f"{count:,}")
+        return (spelling(escape.subject(address)),)
+    return (escape.display_name(address.name), f"{count:,}")
 
 
 def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Facts]:
     """Limits that refuse, waivers, missing facts, targets, and the policies that act, with their owners."""
     facts = [(prose(verdict.message),) for verdict in plan.refused]
     facts += [(prose(sentence),) for sentence in plan.incomplete]
-    facts += [(spelling(safe.bare(target)),) for target in plan.targets]
+    facts += [(spelling(escape.display_name(target)),) for target in plan.targets]
     for waiver in {waiver for verdict in plan.limits for waiver in verdict.waivers}:
-        facts.append((spelling(safe.bare(waiver.name)), waiver.limit, f"{waiver.value:.15g}"))
+        facts.append((spelling(escape.display_name(waiver.name)), waiver.limit, f"{waiver.value:.15g}"))
     for policy in {action.address.policy_address for action in plan.actions}:
-        facts.append((spelling(safe.policy(policy)),))
+        facts.append((spelling(escape.policy(policy)),))
         facts += [(prose(note.owner),) for note in plan.notes if note.policy == policy and note.owner]
     return facts
 
@@ -228,7 +235,7 @@ def totals(plan: Plan) -> list[str]:
     kinds = Counter(type(decision) for decision in plan.decisions)
     counts = (
         len(deletions), sum(action.records_max for action in deletions), kinds[DeleteGroup], len(elections),
-        sum(map(irreversible, elections)), len(blocks), sum(decision.unread for decision in blocks),
+        sum(action.irreversible for action in elections), len(blocks), sum(decision.unread for decision in blocks),
         kinds[Waiting], kinds[Skipped], kinds[Satisfied],
     )  # fmt: skip
     return [f"{count:,}" for count in counts if count]

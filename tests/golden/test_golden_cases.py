@@ -14,10 +14,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reconciler import __version__
-from reconciler.load import files
+from reconciler import __version__, report
+from reconciler.manifest import files
 from reconciler.model.plan import Plan, Source
-from reconciler.plan import document, planner, render
+from reconciler.plan import document, planner
 from tests.golden import codec, report_facts
 from tests.golden.wording import names_and_numbers
 
@@ -49,8 +49,8 @@ def plan_file(plan: Plan) -> str:
 
 def rendered(plan: Plan) -> dict[str, str]:
     """The snapshots of a case, by file name."""
-    lines = [line.plain for line in render.text(plan, width=80)]
-    return {"plan.md": render.markdown(plan), "plan.txt": "".join(f"{line}\n" for line in lines)}
+    lines = [line.plain for line in report.text(plan, width=80)]
+    return {"plan.md": report.markdown(plan), "plan.txt": "".join(f"{line}\n" for line in lines)}
 
 
 def without_wording(text: str) -> dict[str, Any]:

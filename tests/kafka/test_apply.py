@@ -7,20 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
+from reconciler.apply.executor import apply
+from reconciler.journal.file import FileJournal
 from reconciler.kafka import journal as topic_journal
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal import TopicJournal
-from reconciler.model.action import (
-    Action,
-)
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Journal
-from reconciler.sandbox import tools
+from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
@@ -106,10 +103,10 @@ def disorder(cluster: Cluster) -> tuple[str, str, str]:
     name = uuid.uuid4().hex[:12]
     topic, group, bystander = f"apply-{name}", f"dead-{name}", f"bystander-{name}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
-    workload.produce(servers, topic, {number: [workload.Record(b"x")] * 10 for number in range(3)})
-    workload.commit(servers, group, {(topic, 0): 3})
-    workload.commit(servers, bystander, {(topic, 0): 9})
+    client.create_topics(servers, [client.Topic(topic, 3, 3)])
+    client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
+    client.commit(servers, group, {(topic, 0): 3})
+    client.commit(servers, bystander, {(topic, 0): 9})
     tools.move_preference(cluster, [(topic, 1)])
     return topic, group, bystander
 
@@ -126,8 +123,8 @@ def test_apply_does_what_was_planned_and_nothing_else(
     else:
         name = f"_journal.{topic}"
         topic_journal.create_topic(connection(cluster), name, retention_ms=-1)
-        workload.wait_until(
-            lambda: all(workload.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+        client.wait_until(
+            lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
             30,
             f"{name} in the metadata of every broker",
         )
@@ -158,21 +155,21 @@ def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGatewa
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
-    workload.delete_topics(servers, [topic])
-    workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
-    workload.produce(servers, topic, {number: [workload.Record(b"x")] * 10 for number in range(3)})
-    workload.commit(servers, group, {(topic, 2): 1})
+    client.delete_topics(servers, [topic])
+    client.create_topics(servers, [client.Topic(topic, 3, 3)])
+    client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
+    client.commit(servers, group, {(topic, 2): 1})
     outcomes = send(actions, gateway, FileJournal(tmp_path / "journal.jsonl"))
     assert {outcome.status for outcome in outcomes} == {Status.STALE}
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
-    assert workload.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
+    assert client.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
 
 
 def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """A member joined between plan and apply."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
-    with workload.member(cluster.bootstrap_servers, group, [topic]):
+    with client.member(cluster.bootstrap_servers, group, [topic]):
         ended = {o.action.address.kind: o.status for o in send(actions, gateway, FileJournal(tmp_path / "j.jsonl"))}
     assert ended["GroupRemoval"] is Status.STALE
     assert ended["RetentionFloor"] is Status.APPLIED

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from reconciler.kafka import workload
-from reconciler.kafka.grants import Grant, grant
-from reconciler.kafka.workload import Record, Topic
-from reconciler.sandbox import tools
+from reconciler.sandbox import client, tools
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
 from tests.command import reconciler
+from tests.kafka.acls import Grant, grant
 from tests.toolbox import list_groups
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -36,11 +35,11 @@ def guarded() -> Iterator[Cluster]:
     cluster = start(3, name="rights", heap_mib=256, security=Security(USERS))
     try:
         servers = cluster.bootstrap_servers
-        workload.create_topics(servers, [Topic(MINE), Topic(THEIRS), Topic(LED, assignment=((1, 2, 3),))])
+        client.create_topics(servers, [Topic(MINE), Topic(THEIRS), Topic(LED, assignment=((1, 2, 3),))])
         for topic in (MINE, THEIRS):
-            workload.produce(servers, topic, {0: [Record(b"x")] * 20})
+            client.produce(servers, topic, {0: [Record(b"x")] * 20})
         for group in (DEAD_MINE, DEAD_THEIRS):
-            workload.commit(servers, group, {(LED, 0): 0})
+            client.commit(servers, group, {(LED, 0): 0})
         tools.move_preference(cluster, [(LED, 0)])
         for user in USERS:
             grant(
@@ -131,7 +130,7 @@ def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, t
     nothing = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
     assert nothing.returncode == 1, nothing.stdout + nothing.stderr
     assert {line["status"] for line in outcomes(tmp_path).values()} == {"failed"}
-    assert {workload.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
+    assert {client.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
 
     some = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
     assert some.returncode == 5, some.stdout + some.stderr
@@ -144,10 +143,10 @@ def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, t
         assert (line["status"], line["code"], line["sends"]) == ("failed", code, 1), line
         assert right in line["detail"], line
         assert right in some.stdout, some.stdout
-    assert workload.watermarks(servers, MINE, 0)[0] == 15
-    assert workload.watermarks(servers, THEIRS, 0)[0] == 0
+    assert client.watermarks(servers, MINE, 0)[0] == 15
+    assert client.watermarks(servers, THEIRS, 0)[0] == 0
     groups = list_groups(guarded)
     assert DEAD_THEIRS in groups
     assert DEAD_MINE not in groups
-    state = workload.partition_states(servers, LED)[0]
+    state = client.partition_states(servers, LED)[0]
     assert state.leader != state.replicas[0]

@@ -13,14 +13,15 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as ClientPartition
 
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import workload
+from reconciler.journal.file import FileJournal
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.workload_clients import admin_client
-from reconciler.model.action import DeleteRecords, Election
+from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemAnswer
+from reconciler.model.ports import ItemResult
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.sandbox import client
+from reconciler.sandbox.clients import admin_client
 from reconciler.sandbox.cluster import Cluster
 from tests.kafka.test_apply import connection, disorder, planned, send
 from tests.toolbox import log_start_offsets, partition_leaders
@@ -38,17 +39,17 @@ class Meanwhile:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         self._move()
         return self._real.delete_records(before_offsets)
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         self._move()
         return self._real.delete_groups(groups)
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         self._move()
         return self._real.elect_leaders(election, partitions)
 
@@ -79,9 +80,9 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
     servers = cluster.bootstrap_servers
 
     def again() -> None:
-        workload.delete_topics(servers, [topic])
-        workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
-        workload.produce(servers, topic, {0: [workload.Record(b"x")] * 3})
+        client.delete_topics(servers, [topic])
+        client.create_topics(servers, [client.Topic(topic, 3, 3)])
+        client.produce(servers, topic, {0: [client.Record(b"x")] * 3})
 
     outcome = ended(gateway, RECORDS, actions, tmp_path, again)
     assert (outcome.status, outcome.code, outcome.removed_max) == (Status.STALE, "OFFSET_OUT_OF_RANGE", 0)
@@ -95,7 +96,7 @@ def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp
         actions = planned(gateway, topic, group, 6)
         gone = [topic]
         outcome = ended(
-            gateway, which, actions, tmp_path, lambda gone=gone: workload.delete_topics(cluster.bootstrap_servers, gone)
+            gateway, which, actions, tmp_path, lambda gone=gone: client.delete_topics(cluster.bootstrap_servers, gone)
         )
         assert outcome.status is Status.STALE, outcome
         assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
@@ -107,12 +108,12 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
     topic, group, _ = disorder(cluster)
     compacted = f"compacted-{uuid.uuid4().hex[:12]}"
     servers = cluster.bootstrap_servers
-    leader = workload.partition_states(servers, topic)[0].leader
+    leader = client.partition_states(servers, topic)[0].leader
     replicas = (leader, *(number for number in (1, 2, 3) if number != leader))
-    workload.create_topics(
-        servers, [workload.Topic(compacted, configs={"cleanup.policy": "compact"}, assignment=(replicas,))]
+    client.create_topics(
+        servers, [client.Topic(compacted, configs={"cleanup.policy": "compact"}, assignment=(replicas,))]
     )
-    workload.produce(servers, compacted, {0: [workload.Record(b"x", b"key")] * 10})
+    client.produce(servers, compacted, {0: [client.Record(b"x", b"key")] * 10})
     well = planned(gateway, topic, group, 6)[RECORDS]
     assert isinstance(well, DeleteRecords)
     ill = elsewhere(gateway, well, TopicPartition(compacted, 0))
@@ -130,12 +131,12 @@ def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_pa
     assert isinstance(well, DeleteRecords)
     log = "__consumer_offsets"
     servers = cluster.bootstrap_servers
-    numbers = workload.partition_states(servers, log)
-    written = next(number for number in numbers if workload.watermarks(servers, log, number)[1] > 0)
+    numbers = client.partition_states(servers, log)
+    written = next(number for number in numbers if client.watermarks(servers, log, number)[1] > 0)
     forged = replace(elsewhere(gateway, well, TopicPartition(log, written)), before_offset=1)
     (outcome,) = send([forged], gateway, FileJournal(tmp_path / "journal.jsonl"))
     assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC_EXCEPTION", 1)
-    assert workload.watermarks(servers, log, written)[0] == 0
+    assert client.watermarks(servers, log, written)[0] == 0
 
 
 def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
@@ -158,7 +159,7 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
     members = []
 
     def join() -> None:
-        member = workload.member(cluster.bootstrap_servers, group, [topic])
+        member = client.member(cluster.bootstrap_servers, group, [topic])
         member.__enter__()
         members.append(member)
 
@@ -168,7 +169,7 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
         for member in members:
             member.__exit__(None, None, None)
     assert (outcome.status, outcome.code) == (Status.STALE, "NON_EMPTY_GROUP")
-    assert workload.committed(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
+    assert client.committed(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
     assert bystander != group
 
 
@@ -209,8 +210,8 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
     finally:
         cluster.restart(preferred)
     assert (outcome.status, outcome.code) == (Status.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
-    workload.wait_until(
-        lambda: set(workload.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
+    client.wait_until(
+        lambda: set(client.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
     )
     gateway.refresh()
     (again,) = send([actions[LEADER]], gateway, FileJournal(tmp_path / "journal.jsonl"))

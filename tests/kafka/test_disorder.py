@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.sandbox import disorder
+from reconciler.sandbox import client, demo_data
 from reconciler.sandbox.cluster import Cluster, start, stop
 from tests.toolbox import run_kafka_tool
 
@@ -14,18 +13,18 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture(scope="module")
-def messy() -> Iterator[tuple[Cluster, disorder.Disorder]]:
+def messy() -> Iterator[tuple[Cluster, demo_data.DemoData]]:
     cluster = start(2, name="messy", heap_mib=384)
     try:
-        with disorder.make(cluster) as made:
-            made.wait_until_ripe()
+        with demo_data.create_demo_data(cluster) as made:
+            made.wait_until_idle()
             yield cluster, made
     finally:
         stop(cluster)
 
 
 def test_a_third_of_the_partitions_is_led_by_another_than_the_preferred_replica(
-    messy: tuple[Cluster, disorder.Disorder],
+    messy: tuple[Cluster, demo_data.DemoData],
 ) -> None:
     """Exactly the partitions that the handle names, of all that the disorder made."""
     cluster, made = messy
@@ -33,32 +32,32 @@ def test_a_third_of_the_partitions_is_led_by_another_than_the_preferred_replica(
     states = {
         (topic, partition): state
         for topic in topics
-        for partition, state in workload.partition_states(cluster.bootstrap_servers, topic).items()
+        for partition, state in client.partition_states(cluster.bootstrap_servers, topic).items()
     }
     assert {key for key, state in states.items() if state.leader != state.replicas[0]} == set(made.misled)
     assert len(made.misled) == len(states) / 3
 
 
-def test_the_backlog_is_old_by_its_timestamps(messy: tuple[Cluster, disorder.Disorder]) -> None:
+def test_the_backlog_is_old_by_its_timestamps(messy: tuple[Cluster, demo_data.DemoData]) -> None:
     """A week ago divides old from fresh; partition 4 has no fresh record, partition 5 no old one."""
     cluster, _ = messy
     week_ago = int((time.time() - 7 * 24 * 3600) * 1000)
     answer = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", "clicks", "--time", str(week_ago))
     assert sorted(answer.split()) == [
-        *(f"clicks:{partition}:{disorder.CLICKS_OLD}" for partition in range(4)),
+        *(f"clicks:{partition}:{demo_data.CLICKS_OLD}" for partition in range(4)),
         "clicks:5:0",
     ]  # the tool leaves out partitions without such a record
 
 
-def test_one_group_has_read_all_and_another_half(messy: tuple[Cluster, disorder.Disorder]) -> None:
+def test_one_group_has_read_all_and_another_half(messy: tuple[Cluster, demo_data.DemoData]) -> None:
     """`shop` is at the end of each partition, `audit` in the middle."""
     rows = positions(messy[0])
     for partition in "0123":
-        assert rows["shop", "shop-orders-repartition", partition] == str(disorder.SHOP_RECORDS)
-        assert rows["audit", "shop-orders-repartition", partition] == str(disorder.SHOP_RECORDS // 2)
+        assert rows["shop", "shop-orders-repartition", partition] == str(demo_data.SHOP_RECORDS)
+        assert rows["audit", "shop-orders-repartition", partition] == str(demo_data.SHOP_RECORDS // 2)
 
 
-def test_one_group_lives_and_the_others_look_alike(messy: tuple[Cluster, disorder.Disorder]) -> None:
+def test_one_group_lives_and_the_others_look_alike(messy: tuple[Cluster, demo_data.DemoData]) -> None:
     """The dead group and the one that still commits are both EMPTY to a client; only `billing` shows a member."""
     answer = run_kafka_tool(messy[0], "kafka-consumer-groups", "--list", "--state")
     states = dict(line.split() for line in answer.splitlines()[1:] if line.strip())
@@ -68,13 +67,13 @@ def test_one_group_lives_and_the_others_look_alike(messy: tuple[Cluster, disorde
     }
 
 
-def test_the_stream_goes_on_and_its_reader_follows(messy: tuple[Cluster, disorder.Disorder]) -> None:
+def test_the_stream_goes_on_and_its_reader_follows(messy: tuple[Cluster, demo_data.DemoData]) -> None:
     """What `billing` may purge keeps growing, so that a second purge within the interval has to wait."""
     cluster, _ = messy
     key = ("billing-invoices-repartition", 0)
-    before = workload.committed(cluster.bootstrap_servers, "billing", [key])[key] or 0
-    workload.wait_until(
-        lambda: (workload.committed(cluster.bootstrap_servers, "billing", [key])[key] or 0) > before,
+    before = client.committed(cluster.bootstrap_servers, "billing", [key])[key] or 0
+    client.wait_until(
+        lambda: (client.committed(cluster.bootstrap_servers, "billing", [key])[key] or 0) > before,
         30,
         "a later commit of billing",
     )

@@ -13,12 +13,13 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.cli.app import run as command_line
-from reconciler.kafka import doctor, workload
+from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.rights import Purpose, Selection, Wanted
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.sandbox import client as workload
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import SecureAccess, Security
 from reconciler.sandbox.tools import kafka_version
@@ -285,9 +286,9 @@ def produced(cluster: Cluster, user: str, topic: str) -> str:
 
 def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster) -> None:
     """After the grants above ALTER on the cluster is the third principal's only, and the doctor says what else it means."""
-    wanted = Wanted(needs=Needs(topics=(TopicNeed(topics=(Selector("*"),)),)), elections=True)
-    found = {user: doctor.examine(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
-    held = {user: next(r for r in each.rights if r.purpose is Purpose.ELECTIONS).held for user, each in found.items()}
+    wanted = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
+    found = {user: doctor.run_checks(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
+    held = {user: next(r for r in each.rights if r.purpose is Role.ELECTIONS).held for user, each in found.items()}
     assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
     assert any("can grant itself" in sentence for sentence in found["ci-elections"].beyond)
     assert not any("can grant itself" in sentence for sentence in found["ci-apply"].beyond)
@@ -297,15 +298,15 @@ def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> N
     """Whether each broker is of Kafka 4, its operations, a stamp of its clock, and nothing about the rights on a topic that is not there."""
     now_ms = int(time.time() * 1000)
     workload.commit(guarded.bootstrap_servers, "stamped", {("payments", 0): now_ms % 50})
-    wanted = Wanted(
-        needs=Needs(
-            topics=(TopicNeed(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
-            groups=(GroupNeed(groups=(Selector("old-etl"),), activity=True),),
+    wanted = RequiredAccess(
+        needs=ScanRequest(
+            topics=(TopicRequest(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
+            groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
         ),
         purges=(Selection(selectors=(Selector("not-there"),)),),
         journal_topic="no-journal",
     )
-    found = doctor.examine(Connection((guarded.bootstrap_servers,), timeout_s=10), wanted, cluster_id="x")
+    found = doctor.run_checks(Connection((guarded.bootstrap_servers,), timeout_s=10), wanted, cluster_id="x")
     [version] = found.versions
     assert version.kafka_4 == (kafka_version(guarded) >= (4,))
     assert version.lacking == ()

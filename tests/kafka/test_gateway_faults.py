@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import child, workload
-from reconciler.kafka.child import Children
+from reconciler.kafka import worker_process as child
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.offset_fetch import fetch
-from reconciler.kafka.read import read_group_commits
-from reconciler.model.action import Election
+from reconciler.kafka.group_offsets import fetch
+from reconciler.kafka.offsets import read_group_commits
+from reconciler.kafka.worker_process import WorkerPool
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Answer, ItemAnswer
-from reconciler.model.snapshot import Unread
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.snapshot import Unknown
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 
 pytestmark = pytest.mark.brokers
@@ -39,17 +40,17 @@ def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
     """A topic with ten records in each partition, its replicas where the test wants them."""
     name = f"faulty-{uuid.uuid4().hex[:12]}"
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(name, assignment=assignment)])
-    records = {number: [workload.Record(b"x")] * 10 for number in range(len(assignment))}
-    workload.produce(cluster.bootstrap_servers, name, records)
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
+    records = {number: [client.Record(b"x")] * 10 for number in range(len(assignment))}
+    client.produce(cluster.bootstrap_servers, name, records)
     return name
 
 
 def settled(cluster: Cluster) -> None:
     """All brokers see each other and the partitions of this file are in sync again."""
     everyone = {broker.id for broker in cluster.brokers}
-    workload.wait_until(
-        lambda: all(workload.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
+    client.wait_until(
+        lambda: all(client.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
         60,
         "all brokers",
     )
@@ -67,13 +68,13 @@ def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: K
     finally:
         cluster.resume(1)
         settled(cluster)
-    assert answers[quiet].answer is Answer.READ_BACK
+    assert answers[quiet].answer is ResponseAction.READ_BACK
     assert answers[quiet].code == "_TIMED_OUT"
     assert not answers[quiet].no_effect
-    assert answers[well].answer is Answer.DONE
-    assert isinstance(now[quiet].log_start, Unread)
-    assert isinstance(now[quiet].high_watermark, Unread)
-    if not isinstance(now[well].leader, Unread):
+    assert answers[well].answer is ResponseAction.DONE
+    assert isinstance(now[quiet].log_start, Unknown)
+    assert isinstance(now[quiet].high_watermark, Unknown)
+    if not isinstance(now[well].leader, Unknown):
         assert now[well].log_start == 5
 
 
@@ -89,7 +90,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
     finally:
         cluster.resume(follower)
         settled(cluster)
-    assert (answer.answer, answer.code) == (Answer.READ_BACK, "REQUEST_TIMED_OUT")
+    assert (answer.answer, answer.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
     gateway.refresh()
     assert gateway.partitions_now([at], offsets=True)[at].log_start == 5
 
@@ -131,7 +132,7 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
     cluster.terminate(3)
     try:
         gateway.refresh()
-        workload.wait_until(
+        client.wait_until(
             lambda: gateway.partitions_now([lost], offsets=False)[lost].leader is None,
             30,
             "the partition to be leaderless",
@@ -144,25 +145,25 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
         cluster.restart(3)
         settled(cluster)
     assert now[lost].exists
-    assert isinstance(now[lost].log_start, Unread)
-    assert (answers[lost].answer, answers[lost].code) == (Answer.RETRY, "LEADER_NOT_AVAILABLE")
+    assert isinstance(now[lost].log_start, Unknown)
+    assert (answers[lost].answer, answers[lost].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
     assert answers[lost].no_effect
-    assert answers[well].answer is Answer.DONE
-    assert (election.answer, election.code) == (Answer.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
-    assert (unclean.answer, unclean.code) == (Answer.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+    assert answers[well].answer is ResponseAction.DONE
+    assert (election.answer, election.code) == (ResponseAction.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
+    assert (unclean.answer, unclean.code) == (ResponseAction.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
     """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
-    workload.wait_until(lambda: gateway.groups_now([name])[name].listed is False, 30, "coordinators to have settled")
+    client.wait_until(lambda: gateway.groups_now([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
     try:
         listed = gateway.groups_now([name])[name].listed
     finally:
         cluster.resume(2)
         settled(cluster)
-    assert isinstance(listed, Unread)
+    assert isinstance(listed, Unknown)
 
 
 def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
@@ -170,8 +171,8 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
-    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    children = Children(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    children = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
         assert fetch(children, {group: [at]}, timeout_s=10)[group] == {at: 4}
         (child,) = children._idle
@@ -184,14 +185,14 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
 
 def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
     """A child that does not come back costs its deadline and no more, and says so."""
-    children = Children(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    children = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
         fetch(children, {"warm": None}, timeout_s=10)
         (child,) = children._idle
         os.kill(child._process.pid, signal.SIGSTOP)
         began = time.monotonic()
         answer = fetch(children, {"group": None}, timeout_s=1.0)["group"]
-        assert isinstance(answer, Unread)
+        assert isinstance(answer, Unknown)
         assert time.monotonic() - began < 30
     finally:
         children.close()
@@ -202,7 +203,7 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
     """The client library cannot ask for them, and once that ended the whole scan: its neighbours are read."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
-    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     (batch,) = read_group_commits(connection, ["", group], isolated=isolated)
     errors = {row["group"]: row["error"] for row in batch.to_pylist() if row["topic"] is None}
@@ -227,7 +228,7 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
 
 def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
     """Its answer would be taken for that of the next question."""
-    children = Children(Connection(("127.0.0.1:1",), timeout_s=1))
+    children = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
     with pytest.raises(KeyError), children._child():
         raise KeyError
     assert children._idle == []
@@ -236,16 +237,16 @@ def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
 def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
     """An assertion of the library once ended the whole apply. Now it is an answer that proves nothing: the group is read back."""
     group = f"removed-{uuid.uuid4().hex[:12]}"
-    assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is Answer.DONE
-    workload.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
+    assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
+    client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
     (child,) = gateway._removers._idle
-    asked: list[ItemAnswer] = []
+    asked: list[ItemResult] = []
     thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)
     try:
         thread.start()
-        workload.wait_until(lambda: not gateway._removers._idle, 10, "the request to be under way")
+        client.wait_until(lambda: not gateway._removers._idle, 10, "the request to be under way")
         os.kill(child._process.pid, signal.SIGABRT)
         thread.join(30)
     finally:
@@ -253,9 +254,9 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
             cluster.resume(broker.id)
         settled(cluster)
     (answer,) = asked
-    assert answer.answer is Answer.READ_BACK
+    assert answer.answer is ResponseAction.READ_BACK
     assert not answer.no_effect
-    assert gateway.delete_groups([group])[group].answer is Answer.DONE
+    assert gateway.delete_groups([group])[group].answer is ResponseAction.DONE
 
 
 def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
@@ -282,7 +283,7 @@ def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
             parent.stdin.flush()
             time.sleep(0.5)
             parent.kill()
-            workload.wait_until(lambda: not _alive(orphan), 10, "the orphan to end")
+            client.wait_until(lambda: not _alive(orphan), 10, "the orphan to end")
         finally:
             for broker in cluster.brokers:
                 cluster.resume(broker.id)

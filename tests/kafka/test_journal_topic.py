@@ -6,11 +6,11 @@ import pytest
 
 from reconciler.errors import JournalUnavailable
 from reconciler.kafka import journal as topic_journal
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal import TopicJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
@@ -49,7 +49,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -71,8 +71,8 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
 
 def everywhere(cluster: Cluster, name: str) -> None:
     """Wait until every broker's metadata has the topic: Kafka 3.9 takes longer for that than 4."""
-    workload.wait_until(
-        lambda: all(workload.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+    client.wait_until(
+        lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
         30,
         f"{name} in the metadata of every broker",
     )
@@ -86,11 +86,11 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     first, second = TopicJournal(connection, name), TopicJournal(connection, name)
     assert first.last_purges() == {}
     actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
-    first.intend(actions, run_id="a", plan_digest="p", at_ms=100)
+    first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
     assert first.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
     first.record(unsent, run_id="a", plan_digest="p", at_ms=101)
-    second.intend(actions[:1], run_id="b", plan_digest="p", at_ms=200)
+    second.record_intents(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
     assert first.last_purges() == second.last_purges() == expected
     assert len(list(second.entries())) == 1501
@@ -103,12 +103,12 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
     topic_journal.create_topic(connection, name, retention_ms=-1)
     journal = TopicJournal(connection, name)
     everywhere(cluster, name)
-    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
-    workload.delete_topics(cluster.bootstrap_servers, [name])
+    journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
+    client.delete_topics(cluster.bootstrap_servers, [name])
     topic_journal.create_topic(connection, name, retention_ms=-1)
     everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="made again"):
-        journal.intend([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
+        journal.record_intents([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
@@ -116,14 +116,14 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 ) -> None:
     """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
     name = unused()
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(name, configs={"cleanup.policy": "compact"})])
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
     journal = TopicJournal(connection, name)
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
     ):
         journal.last_purges()
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
-        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
@@ -131,6 +131,6 @@ def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, con
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
     everywhere(cluster, name)
-    workload.produce(cluster.bootstrap_servers, name, {0: [workload.Record(b"hello")]})
+    client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
         TopicJournal(connection, name).last_purges()

@@ -4,17 +4,17 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import PartitionFacts, Reader, Unread
+from reconciler.model.snapshot import ConsumerPosition, PartitionFacts, Unknown
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.once_more import with_later_ends
+from reconciler.scan.refresh_watermarks import refresh_watermarks
 
 pytestmark = pytest.mark.brokers
 
 
-def facts(partition: TopicPartition, *, end: int | Unread, committed: int, leader: int | None) -> PartitionFacts:
+def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, leader: int | None) -> PartitionFacts:
     return PartitionFacts(
         partition=partition,
         topic_id="any",
@@ -24,7 +24,7 @@ def facts(partition: TopicPartition, *, end: int | Unread, committed: int, leade
         log_start=0,
         stable_end=end,
         high_watermark=end,
-        readers=(Reader("live", committed),),
+        readers=(ConsumerPosition("live", committed),),
         readers_below=end,
     )
 
@@ -35,16 +35,16 @@ def test_a_commit_of_a_live_group_is_held_against_the_end_of_now(cluster: Cluste
     The high watermark follows, the stable end does not move, and a commit above even the later end stays above it.
     """
     topic = f"overtaken-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(topic, partitions=3)])
-    workload.produce(cluster.bootstrap_servers, topic, {n: [workload.Record(b"x")] * 20 for n in range(3)})
-    leaders = {n: state.leader for n, state in workload.partition_states(cluster.bootstrap_servers, topic).items()}
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=3)])
+    client.produce(cluster.bootstrap_servers, topic, {n: [client.Record(b"x")] * 20 for n in range(3)})
+    leaders = {n: state.leader for n, state in client.partition_states(cluster.bootstrap_servers, topic).items()}
     behind, beyond, unread = (TopicPartition(topic, number) for number in range(3))
     before = {
         behind: facts(behind, end=5, committed=10, leader=leaders[0]),
         beyond: facts(beyond, end=5, committed=1_000_000, leader=leaders[1]),
-        unread: facts(unread, end=Unread("no answer"), committed=10, leader=leaders[2]),
+        unread: facts(unread, end=Unknown("no answer"), committed=10, leader=leaders[2]),
     }
-    after = with_later_ends(Connection(tuple(cluster.bootstrap_servers.split(","))), before)
+    after = refresh_watermarks(Connection(tuple(cluster.bootstrap_servers.split(","))), before)
     assert (after[behind].high_watermark, after[behind].stable_end) == (20, 5)
     assert (after[beyond].high_watermark, after[beyond].stable_end) == (20, 5)
-    assert isinstance(after[unread].high_watermark, Unread)
+    assert isinstance(after[unread].high_watermark, Unknown)

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import workload
-from reconciler.sandbox import named
+from reconciler.sandbox import client, registry
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.lifeline import read_process
+from reconciler.sandbox.parent_pipe import read_process
 from reconciler.sandbox.process import Process, identify
 from reconciler.sandbox.tools import run_tool
 
@@ -38,16 +37,16 @@ def single() -> Iterator[Cluster]:
 
 def test_kafkas_own_tools_run_against_it(single: Cluster) -> None:
     """The witness of every other test here: topics and offsets as Kafka's tools see them."""
-    workload.create_topics(single.bootstrap_servers, [workload.Topic("witness")])
-    workload.produce(single.bootstrap_servers, "witness", {0: [workload.Record(b"x")] * 3})
+    client.create_topics(single.bootstrap_servers, [client.Topic("witness")])
+    client.produce(single.bootstrap_servers, "witness", {0: [client.Record(b"x")] * 3})
     answer = run_tool(single, "kafka-get-offsets", "--topic", "witness")
     assert (answer.returncode, answer.stdout.strip()) == (0, "witness:0:3"), answer.stderr
 
 
 def test_a_broker_that_crashed_comes_back_with_its_data(single: Cluster) -> None:
     """`restart` is the same broker on the same port with the same records, under a new pid."""
-    workload.create_topics(single.bootstrap_servers, [workload.Topic("survives")])
-    workload.produce(single.bootstrap_servers, "survives", {0: [workload.Record(b"x")] * 3})
+    client.create_topics(single.bootstrap_servers, [client.Topic("survives")])
+    client.produce(single.bootstrap_servers, "survives", {0: [client.Record(b"x")] * 3})
     before = single.brokers[0]
     single.kill(1)
     assert not single.alive(1)
@@ -56,7 +55,7 @@ def test_a_broker_that_crashed_comes_back_with_its_data(single: Cluster) -> None
     single.restart(1)
     after = single.brokers[0]
     assert (after.port, after.pid != before.pid) == (before.port, True)
-    assert workload.watermarks(single.bootstrap_servers, "survives", 0) == (0, 3)
+    assert client.watermarks(single.bootstrap_servers, "survives", 0) == (0, 3)
 
 
 def test_a_broker_that_was_told_to_end_ends_and_one_that_runs_is_not_started_twice(single: Cluster) -> None:
@@ -74,12 +73,10 @@ def test_a_paused_broker_is_there_and_does_not_answer(single: Cluster) -> None:
     single.pause(1)
     try:
         assert single.alive(1)
-        assert workload.brokers_seen_by(single.bootstrap_servers, timeout_s=1) == frozenset()
+        assert client.brokers_seen_by(single.bootstrap_servers, timeout_s=1) == frozenset()
     finally:
         single.resume(1)
-    workload.wait_until(
-        lambda: workload.brokers_seen_by(single.bootstrap_servers) == {1}, 30, "the resumed broker answers"
-    )
+    client.wait_until(lambda: client.brokers_seen_by(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
 def test_nothing_is_left_when_the_owner_is_killed() -> None:
@@ -143,20 +140,20 @@ def test_a_named_sandbox_goes_on_after_its_command_and_ends_when_told(
 ) -> None:
     """`up` in a process that ends, `status` and `down` in others; `up` of a name that is up is refused."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    up = "from reconciler.sandbox.named import up; up('stays', 1, heap_mib=256)"
+    up = "from reconciler.sandbox.registry import up; up('stays', 1, heap_mib=256)"
     subprocess.run([sys.executable, "-W", "error", "-c", up], check=True, timeout=120)
     try:
-        cluster = named.status("stays")
+        cluster = registry.status("stays")
         assert cluster is not None
         assert cluster.cluster_id == CLUSTER_ID
-        assert workload.brokers_seen_by(cluster.bootstrap_servers) == {1}
+        assert client.brokers_seen_by(cluster.bootstrap_servers) == {1}
         broker = identify(cluster.brokers[0].pid)
         with pytest.raises(SandboxError, match="is up already"):
-            named.up("stays", 1)
+            registry.up("stays", 1)
     finally:
-        ended = named.down("stays")
+        ended = registry.down("stays")
     assert ended
-    assert named.status("stays") is None
+    assert registry.status("stays") is None
     assert isinstance(broker, Process)
     assert not broker.alive()
 
@@ -165,8 +162,10 @@ def test_an_interrupted_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     """Killed before the sandbox was handed over, `up` leaves no sandbox, whatever it had started."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", "from reconciler.sandbox.named import up; up('cut', 1)"]) as process:
-        workload.wait_until(
+    with subprocess.Popen(
+        [sys.executable, "-c", "from reconciler.sandbox.registry import up; up('cut', 1)"]
+    ) as process:
+        client.wait_until(
             lambda: any(tmp_path.glob("kafka-sandbox-cut-*/node-1.json")), 60, "a broker of `up`", every_s=0.02
         )
         (record,) = tmp_path.glob("kafka-sandbox-cut-*/node-1.json")
@@ -176,7 +175,7 @@ def test_an_interrupted_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert broker.wait_gone(30)
     assert keeper.wait_gone(30)
     assert not record.parent.exists()
-    assert named.status("cut") is None
+    assert registry.status("cut") is None
 
 
 def owner() -> "subprocess.Popen[str]":

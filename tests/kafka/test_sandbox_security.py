@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
-from reconciler.kafka import workload
-from reconciler.kafka.grants import Grant, grant
-from reconciler.kafka.workload import Topic
+from reconciler.sandbox import client as workload
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import SecureAccess, Security
+from tests.kafka.acls import Grant, grant
 
 pytestmark = pytest.mark.brokers
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from reconciler.kafka.workload import wait_until
+from reconciler.sandbox.client import wait_until
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.java import find_java
 from reconciler.sandbox.security import SecureAccess, Security

@@ -12,13 +12,15 @@ from uuid import uuid4
 import pytest
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import group_listing, listing, workload
+from reconciler.kafka import groups
+from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.read import PartitionAsk, read_partitions
-from reconciler.kafka.workload import Record, Topic
+from reconciler.kafka.offsets import OffsetsRequest, read_partitions
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import GroupType
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.tools import kafka_version, run_tool
 
@@ -41,7 +43,7 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
             run_tool(cluster, "kafka-share-groups", "--list")
         return
     topic, group = f"shared-{uuid4().hex[:8]}", f"share-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     run_tool(
         cluster,
         "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
@@ -52,14 +54,14 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
     assert group in told.stdout.split(), told.stderr
     gateway = KafkaGateway(connection, timeout_s=20.0)
     try:
-        found = group_listing.list_groups(connection, hidden=True)
+        found = groups.list_groups(connection, hidden=True)
         assert group in found.groups
         assert found.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
         now = gateway.groups_now([group])[group]
         assert now.listed is not True
     finally:
         # That the bare call removes it is the trap; here it tidies up, since an unreadable group blocks purges on this cluster.
-        workload.wait_until(
+        client.wait_until(
             lambda: gateway.delete_groups([group])[group].code in ("NONE", "GROUP_ID_NOT_FOUND"), 90, "the group to go"
         )
         gateway.close()
@@ -71,19 +73,19 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
     topic = f"race-{uuid4().hex[:8]}"
     partitions = 12
     now_ms = int(time.time() * 1000)
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=partitions)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=partitions)])
     old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 100
-    workload.produce(cluster.bootstrap_servers, topic, dict.fromkeys(range(partitions), old))
-    leaders = {n: s.leader for n, s in workload.partition_states(cluster.bootstrap_servers, topic).items()}
+    client.produce(cluster.bootstrap_servers, topic, dict.fromkeys(range(partitions), old))
+    leaders = {n: s.leader for n, s in client.partition_states(cluster.bootstrap_servers, topic).items()}
     seen = []
     for number in range(partitions):
         fresh = threading.Thread(
-            target=workload.produce,
+            target=client.produce,
             args=(cluster.bootstrap_servers, topic, {number: [Record(b"new", timestamp_ms=now_ms)] * 50}),
         )
         fresh.start()
         while True:
-            ask = PartitionAsk(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
+            ask = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
             (batch,) = read_partitions(connection, [ask])
             (row,) = batch.to_pylist()
             (answer,) = row["offsets_at"]
@@ -98,7 +100,7 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
 def test_trap_13_no_pattern_selects_what_only_looks_ordinary(cluster: Cluster, connection: Connection) -> None:
     """A broker does not call `_schemas-…` internal; only its name tells. A floor's pattern passes it by, its exact name does not."""
     system, ordinary = f"_schemas-{uuid4().hex[:8]}", f"schemas-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(system), Topic(ordinary)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(system), Topic(ordinary)])
     topics = listing.list_topics(connection).topics
     assert topics[system].internal is False
     everything = select(topics, [Selector("*")], patterns_skip_underscore=True)

@@ -6,11 +6,12 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import group_listing, workload
-from reconciler.kafka.commit_record import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
+from reconciler.kafka import groups
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.workload import Topic
+from reconciler.kafka.consumer_offsets_records import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
 from reconciler.model.snapshot import GroupType
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.tools import kafka_version, run_tool
 
@@ -43,8 +44,8 @@ def commits_of(cluster: Cluster, group: str) -> list[bytes]:
 def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster) -> None:
     """Value version 4 holds the id, and version 3 none: there a commit for an earlier topic of the name shows by its offset only. Both are read."""
     topic, group = f"versioned-{uuid4().hex[:8]}", f"versioned-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
     [value] = commits_of(cluster, group)
     carries = kafka_version(cluster) >= (4, 2)
     assert int.from_bytes(value[:2], "big") == (4 if carries else 3)
@@ -57,10 +58,10 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
 def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
     """Share and Streams groups came with Kafka 4. Before it there are neither tools for them nor ids that only the old list call knows."""
     topic, group = f"listed-{uuid4().hex[:8]}", f"listed-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
-    found = group_listing.list_groups(connection, hidden=True)
+    found = groups.list_groups(connection, hidden=True)
     assert found.hidden_unread is None
     assert found.groups[group].type is GroupType.CLASSIC
     if kafka_version(cluster) < (4,):

@@ -5,8 +5,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaException
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.tools import move_preference
 from tests.toolbox import run_kafka_tool
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.brokers
 def test_records_carry_their_timestamps(cluster: Cluster) -> None:
     """An old backlog is old by its timestamps: the first record at or after an instant is where it was put."""
     name = unique("stamped")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
     old = [Record(b"old", None, 1_600_000_000_000 + number) for number in range(10)]
     fresh = [Record(b"fresh", None, 1_700_000_000_000 + number) for number in range(5)]
-    ends = workload.produce(cluster.bootstrap_servers, name, {0: [*old, *fresh], 1: old})
+    ends = client.produce(cluster.bootstrap_servers, name, {0: [*old, *fresh], 1: old})
     assert ends == {0: 15, 1: 10}
     answer = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", name, "--time", "1650000000000")
     assert answer.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
@@ -29,10 +29,10 @@ def test_records_carry_their_timestamps(cluster: Cluster) -> None:
 def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
     """A standalone consumer's group has positions and no member."""
     name, group = unique("read"), unique("group")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
-    workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
-    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 3})
-    assert workload.committed(cluster.bootstrap_servers, group, [(name, 0), (name, 1)]) == {
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 3})
+    assert client.committed(cluster.bootstrap_servers, group, [(name, 0), (name, 1)]) == {
         (name, 0): 3,
         (name, 1): None,
     }
@@ -42,50 +42,50 @@ def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
 def test_a_member_is_live_during_its_block_and_reads(cluster: Cluster) -> None:
     """Stable inside, Empty outside, and what it read is committed; a foreign commit meanwhile is refused."""
     name, group = unique("live"), unique("group")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
-    with workload.member(cluster.bootstrap_servers, group, [name]):
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
+    with client.member(cluster.bootstrap_servers, group, [name]):
         assert state(cluster, group) == "Stable"
-        workload.wait_until(
-            lambda: workload.committed(cluster.bootstrap_servers, group, [(name, 0)])[name, 0] == 4,
+        client.wait_until(
+            lambda: client.committed(cluster.bootstrap_servers, group, [(name, 0)])[name, 0] == 4,
             30,
             "the member's commit",
         )
         with pytest.raises(KafkaException):
-            workload.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
+            client.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
     assert state(cluster, group) == "Empty"
 
 
 def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster: Cluster) -> None:
     """The log of commits grows while the offsets stay: the only sign of life of such a group."""
     name, group = unique("standalone"), unique("group")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
     before = commits_logged(cluster)
-    with workload.standalone_committer(cluster.bootstrap_servers, group, {(name, 0): 0}, every_s=0.1):
-        workload.wait_until(lambda: commits_logged(cluster) >= before + 3, 30, "three commits in the log")
+    with client.standalone_committer(cluster.bootstrap_servers, group, {(name, 0): 0}, every_s=0.1):
+        client.wait_until(lambda: commits_logged(cluster) >= before + 3, 30, "three commits in the log")
         assert state(cluster, group) == "Empty"
 
 
 def test_an_open_transaction_holds_the_stable_end_back(cluster: Cluster) -> None:
     """During the block the last stable offset is below the high watermark; afterwards it catches up."""
     name = unique("undecided")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
 
     def ends() -> tuple[int, int]:
         servers = cluster.bootstrap_servers
-        stable = workload.watermarks(servers, name, 0, isolation="read_committed")[1]
-        return stable, workload.watermarks(servers, name, 0)[1]
+        stable = client.watermarks(servers, name, 0, isolation="read_committed")[1]
+        return stable, client.watermarks(servers, name, 0)[1]
 
-    with workload.open_transaction(cluster.bootstrap_servers, name, [0], transactional_id=name):
+    with client.open_transaction(cluster.bootstrap_servers, name, [0], transactional_id=name):
         assert ends() == (4, 5)
-    workload.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
+    client.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
 
 
 def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> None:
     """Disorder for elections: another preferred replica, the same leader, everything in sync."""
     name = unique("misled")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
     move_preference(cluster, [(name, 0)])
     described = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name).split("\n")
     assert "Leader: 1\tReplicas: 2,3,1" in described[1]
@@ -95,16 +95,16 @@ def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> N
 def test_a_deleted_topic_is_gone_from_every_broker(cluster: Cluster) -> None:
     """A successor of the same name is only new once nobody knows the old one."""
     name = unique("deleted")
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    workload.delete_topics(cluster.bootstrap_servers, [name])
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.delete_topics(cluster.bootstrap_servers, [name])
     for server in cluster.bootstrap_servers.split(","):
-        assert workload.partition_states(server, name) == {}
+        assert client.partition_states(server, name) == {}
 
 
 def test_a_condition_that_never_holds_is_named() -> None:
     """A test that waits in vain says for what."""
     with pytest.raises(TimeoutError, match="not within 0 s: pigs fly"):
-        workload.wait_until(lambda: False, 0, "pigs fly")
+        client.wait_until(lambda: False, 0, "pigs fly")
 
 
 def unique(word: str) -> str:
@@ -118,7 +118,7 @@ def state(cluster: Cluster, group: str) -> str:
 
 
 def commits_logged(cluster: Cluster) -> int:
-    partitions = workload.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
+    partitions = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
     return sum(
-        workload.watermarks(cluster.bootstrap_servers, "__consumer_offsets", partition)[1] for partition in partitions
+        client.watermarks(cluster.bootstrap_servers, "__consumer_offsets", partition)[1] for partition in partitions
     )

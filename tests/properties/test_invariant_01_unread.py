@@ -7,12 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action
 from reconciler.model.plan import Blocked
-from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from tests.strategies.worlds import GROUP_FACTS, PARTITION_FACTS, SNAPSHOT_FACTS, World, worlds
 
-UNREAD = Unread("knocked out")
+UNREAD = Unknown("knocked out")
 
 
 def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
@@ -45,7 +48,7 @@ def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
 def test_every_fact_that_an_action_rests_on_was_read(world: World) -> None:
     """Looked up in the snapshot, not in what the action says about itself."""
     for action in world.plan().actions:
-        assert not [fact for fact in needed(action, world.snapshot) if isinstance(fact, Unread)], action
+        assert not [fact for fact in needed(action, world.snapshot) if isinstance(fact, Unknown)], action
 
 
 def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:

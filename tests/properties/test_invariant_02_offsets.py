@@ -2,9 +2,9 @@
 
 from hypothesis import given
 
-from reconciler.model.action import DeleteRecords
+from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import recheck
-from reconciler.plan.within import within
+from reconciler.plan.review import restrict_to
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, floor_worlds, two_days
 
@@ -28,7 +28,7 @@ def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[W
     """An intersection may lower it, never to the log start; a recheck leaves it as it is."""
     world, other = days
     planned = world.plan()
-    for action in within(planned, other.plan()).actions:
+    for action in restrict_to(planned, other.plan()).actions:
         if not isinstance(action, DeleteRecords):
             continue
         assert action.seen.log_start < action.before_offset <= action.seen.stable_end

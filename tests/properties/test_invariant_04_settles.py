@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action
 from reconciler.model.outcome import Status
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, worlds

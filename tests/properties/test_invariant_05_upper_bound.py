@@ -2,9 +2,12 @@
 
 from hypothesis import given
 
-from reconciler.model.action import DeleteGroup, DeleteRecords, Election, ElectLeader
+from reconciler.model.election import Election
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, two_days

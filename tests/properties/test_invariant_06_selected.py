@@ -5,9 +5,11 @@ import re
 
 from hypothesis import given
 
-from reconciler.kinds import GroupRemoval, LeaderPolicy, RetentionFloor
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
+from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, worlds
 

@@ -8,18 +8,15 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.kinds import GroupRemoval, RetentionFloor
-from reconciler.model.action import (
-    Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-)
-from reconciler.model.plan import Plan, in_order
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.action import Action
+from reconciler.model.election import Election
+from reconciler.model.plan import Plan, sort_decisions
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
+from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies.examples import purge, removal
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import MAX_OFFSET, World, worlds
@@ -81,7 +78,7 @@ def forged(world: World, r: Random) -> Plan:
             log_start=0,
             end=MAX_OFFSET,
             before_offset=r.randint(1, MAX_OFFSET),
-            consumers=Consumers.IGNORE,
+            consumers=LagPolicy.IGNORE,
             except_groups=("*",),
         )
         for one in snapshot.partitions
@@ -91,14 +88,14 @@ def forged(world: World, r: Random) -> Plan:
             name,
             policy="forged",
             idle_for_ms=0,
-            type=r.choice(list(GroupType)) if isinstance(group.type, Unread) else group.type,
+            type=r.choice(list(GroupType)) if isinstance(group.type, Unknown) else group.type,
             fingerprint=str(group.fingerprint),
             last_activity_ms=None,
             newest_record=None,
         )
         for name, group in snapshot.groups.items()
     ]
-    return replace(world.plan(), decisions=in_order(actions))
+    return replace(world.plan(), decisions=sort_decisions(actions))
 
 
 @given(worlds(), st.integers(0, 2**48))

@@ -9,12 +9,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reconciler.model.action import Action, DeleteRecords
+from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision, Plan, Satisfied
+from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import document, limits
-from reconciler.plan.document.digest import bound
-from reconciler.plan.within import Entry, compare, within
+from reconciler.plan.document.digest import approved_fields as bound
+from reconciler.plan.review import ActionDiff, compare, restrict_to
 from tests.strategies.worlds import (
     World,
     cluster,
@@ -135,8 +136,8 @@ def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
 def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> None:
     """The same policies on the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
-    bounded_by(within(plan, reviewed), plan, reviewed)
-    assert within(plan, plan) == plan
+    bounded_by(restrict_to(plan, reviewed), plan, reviewed)
+    assert restrict_to(plan, plan) == plan
 
 
 def tampered(plan: Plan, r: Random) -> Plan:
@@ -161,7 +162,7 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed:
     """Whatever stands in the reviewed file."""
     plan = days[0].plan()
     reviewed = tampered(days[0 if same else 1].plan(), Random(seed))
-    bounded_by(within(plan, reviewed), plan, reviewed)
+    bounded_by(restrict_to(plan, reviewed), plan, reviewed)
 
 
 @given(two_days())
@@ -178,7 +179,7 @@ def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World
     ]
 
 
-def log_moved(entry: Entry) -> bool:
+def log_moved(entry: ActionDiff) -> bool:
     """Whether both plans purge there, and from another start."""
     old, new = entry.old, entry.new
     return (

@@ -5,10 +5,11 @@ from collections import Counter
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from reconciler.kinds import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
-from reconciler.model.action import DeleteGroup, Mode
+from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from tests.properties.test_invariant_06_selected import meant
 from tests.strategies.worlds import World, worlds
 

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.apply.results import exit_code
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import TABLE, Operation
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords
+from reconciler.apply.tuning import BatchLimits
+from reconciler.kafka.error_mapping import TABLE, Operation
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import election, purge, removal, run
 
@@ -90,7 +92,7 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
 )
 def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: int) -> None:
     """With whatever neighbours fail: the status of each item is the one it gets in a run of its own with the same answers."""
-    sizes = Settings(
+    sizes = BatchLimits(
         records_per_call=size, groups_per_call=size, elections_per_call=size, attempts=4, leader_seen_ms=200
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +134,7 @@ def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
             made,
             actions,
             Path(folder),
-            settings=Settings(
+            settings=BatchLimits(
                 records_per_call=3, groups_per_call=2, elections_per_call=2, attempts=3, leader_seen_ms=200
             ),
             stop=lambda: stop_at is not None and len(made.requests) > stop_at,

@@ -15,10 +15,10 @@ from ruamel.yaml import YAML
 
 from reconciler.cli.app import run
 from reconciler.errors import ManifestsInvalid
-from reconciler.load.codes import CODES
-from reconciler.load.diagnostics import Diagnostic, Rendering, Severity, render
-from reconciler.load.files import checked, source_of
-from reconciler.load.source import Source
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, Severity, render
+from reconciler.manifest.error_codes import CODES
+from reconciler.manifest.files import source_of, validate_sources
+from reconciler.manifest.source_file import SourceFile
 from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +33,11 @@ ONLY_LOADED = frozenset({"M206", "M210", "M123", "M122"})
 
 def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
     """Whether the set is valid, and what was said. Anything but ManifestsInvalid is what this file looks for."""
-    files: list[Source | Diagnostic] = [source_of(f"{number}.yaml", content) for number, content in enumerate(contents)]
+    files: list[SourceFile | Diagnostic] = [
+        source_of(f"{number}.yaml", content) for number, content in enumerate(contents)
+    ]
     try:
-        made = checked(files, now_ms=NOW_MS)
+        made = validate_sources(files, now_ms=NOW_MS)
     except ManifestsInvalid as invalid:
         return False, tuple(each for each in invalid.diagnostics if isinstance(each, Diagnostic))
     for part in made.each():

@@ -13,17 +13,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import Operation
-from reconciler.kinds import Policy
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.model.entry import Event
+from reconciler.apply.tuning import BatchLimits
+from reconciler.journal.entry import Event
+from reconciler.journal.file import FileJournal
+from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import GroupState
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
+from reconciler.policies import Policy
 from tests.fakes.cluster import FakeCluster, Fault, Request
 from tests.fakes.lab import Lab
 from tests.fakes.runs import Ticker, run
@@ -230,7 +232,7 @@ class Storm(RuleBasedStateMachine):
             journal=self.journal,
             clock=clock,
             stop=lambda: stop_at is not None and len(self.lab.cluster.requests) > stop_at,
-            settings=Settings(
+            settings=BatchLimits(
                 records_per_call=size,
                 groups_per_call=size,
                 elections_per_call=size,

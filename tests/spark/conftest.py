@@ -8,8 +8,8 @@ import pytest
 
 from reconciler.kafka.connect import Connection
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
-from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan.scan import Engine, scan
 
@@ -26,9 +26,9 @@ def scanned(connection: Connection, engine: Engine) -> Scan:
     """`scanned(needs)`: a snapshot of the shared cluster, in the warm session."""
 
     def run(
-        needs: Needs,
+        needs: ScanRequest,
         *,
-        last_purges: Mapping[TopicPartition, int] | Unread | None = None,
+        last_purges: Mapping[TopicPartition, int] | Unknown | None = None,
         progress: Callable[[str], None] = lambda _said: None,
     ) -> ClusterSnapshot:
         return scan(

@@ -9,11 +9,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from reconciler.kafka.connect import Connection
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.scan.scan import Engine, close, scan
-from reconciler.scan.session import Start
+from reconciler.scan.session import PendingSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 OBSERVED_AT_MS = 1_000_000
 
 
-def needs(topic: str, group: str) -> Needs:
-    return Needs(
+def needs(topic: str, group: str) -> ScanRequest:
+    return ScanRequest(
         topics=(
-            TopicNeed(
+            TopicRequest(
                 topics=(Selector(topic),),
                 offsets=True,
                 instants_ms=(0, 5_000),
@@ -32,7 +32,7 @@ def needs(topic: str, group: str) -> Needs:
                 named_groups=frozenset({group}),
             ),
         ),
-        groups=(GroupNeed(groups=(Selector(f"{group}*"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector(f"{group}*"),), activity=True),),
         topic_records=True,
     )
 
@@ -50,10 +50,10 @@ def shipped_to(session: "SparkSession") -> str:
     def where(batches):  # type: ignore[no-untyped-def]
         import pyarrow as pa
 
-        import reconciler.kafka.facts
+        import reconciler.scan.task_rows
 
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"path": [reconciler.kafka.facts.__file__]})
+            yield pa.RecordBatch.from_pydict({"path": [reconciler.scan.task_rows.__file__]})
 
     (row,) = session.range(0, 1, 1, 1).mapInArrow(where, "path string").collect()
     return str(row["path"])
@@ -71,7 +71,7 @@ def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> Non
         progress=lambda said: print(said, file=sys.stderr),
         timeout_s=30.0,
     )
-    print("code from", shipped_to(Start(chosen).result()), file=sys.stderr)
+    print("code from", shipped_to(PendingSession(chosen).result()), file=sys.stderr)
     close()
     print(as_text(snapshot, topic, group))
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from reconciler.kafka.workload import wait_until
+from reconciler.sandbox.client import wait_until
 from reconciler.sandbox.ports import free_addresses, listens
 
 _SPEC = find_spec("pyspark")  # does not import it, which takes half a second

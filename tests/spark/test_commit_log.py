@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from reconciler.kafka import workload
-from reconciler.kafka.commit_log import _consume, _Log, read_commit_log
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import _consume, _Log, read_commit_log
 from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC
-from reconciler.kafka.workload import Record, Topic
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.toolbox import run_kafka_tool
 
@@ -39,7 +39,7 @@ def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[
             consumer.poll(0.1)
             return len(consumer.assignment()) == PARTITIONS
 
-        workload.wait_until(joined, 60, f"an assignment for {group}")
+        client.wait_until(joined, 60, f"an assignment for {group}")
         consumer.commit(
             offsets=[TopicPartition(topic, number, offset) for number, offset in offsets.items()], asynchronous=False
         )
@@ -88,27 +88,27 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     the topic's id, each a sign of life from after the test began."""
     servers = cluster.bootstrap_servers
     began_ms = time.time_ns() // 1_000_000
-    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
-    workload.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
+    client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    client.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
     names = ("classic", "new", "standalone", "noted", "transactional")
     groups = [f"{unique}-{name}" for name in names]
     classic, new, standalone, noted, transactional = groups
-    workload.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
-    workload.commit(servers, noted, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
+    client.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
+    client.commit(servers, noted, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
     with commit_in_transaction(servers, transactional, unique, {0: 7, 1: 8}, abort=False):
         pass
     with (
-        workload.member(servers, classic, [unique]),
+        client.member(servers, classic, [unique]),
         new_protocol_commits(servers, new, unique, {0: 1, 1: 2}),
     ):
         everything = [(unique, number) for number in range(PARTITIONS)]
-        workload.wait_until(
-            lambda: set(workload.committed(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
+        client.wait_until(
+            lambda: set(client.committed(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
         )
         expected = told_by_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
-    numbers = sorted(workload.partition_states(servers, COMMIT_LOG_TOPIC))
+    numbers = sorted(client.partition_states(servers, COMMIT_LOG_TOPIC))
     (batch,) = read_commit_log(connection, numbers)
     rows = batch.to_pylist()
     assert {(row["group"], row["partition"]): row["committed"] for row in rows if row["topic"] == unique} == expected
@@ -124,9 +124,9 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     assert [row["error"] for row in rows if row["group"] is None] == [None] * len(numbers)
 
 
-def lives(connection: Connection, servers: str) -> dict[str, int]:
+def activities(connection: Connection, servers: str) -> dict[str, int]:
     """Newest activity by group, of a log that was read to its end."""
-    (batch,) = read_commit_log(connection, sorted(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+    (batch,) = read_commit_log(connection, sorted(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     rows = batch.to_pylist()
     assert all(row["error"] is None for row in rows)
     return {row["group"]: row["last_activity_ms"] for row in rows if row["group"] and row["topic"] is None}
@@ -135,21 +135,21 @@ def lives(connection: Connection, servers: str) -> dict[str, int]:
 def test_a_commit_that_was_taken_back_is_a_sign_of_life(cluster: Cluster, connection: Connection, unique: str) -> None:
     """A transaction that was aborted moves no position, and Kafka shows none; somebody was at work all the same."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     group = f"{unique}-aborted"
     began_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, group, unique, {0: 1}, abort=True):
         pass
     assert told_by_kafka(cluster, [group]) == {}
-    assert lives(connection, servers)[group] >= began_ms - 1
+    assert activities(connection, servers)[group] >= began_ms - 1
 
 
 def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connection, unique: str) -> None:
     """Commits behind one that waits for its transaction are read: the log was once read up to the stable end and called read, and
     groups at work looked idle."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
-    count = len(workload.partition_states(servers, COMMIT_LOG_TOPIC))
+    client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    count = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
     waiting = f"{unique}-waiting"
     place = log_partition(waiting, count)
     behind = next(
@@ -157,8 +157,8 @@ def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connecti
     )
     began_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, waiting, unique, {0: 1}, abort=False):
-        workload.commit(servers, behind, {(unique, 0): 2})
-        found = lives(connection, servers)
+        client.commit(servers, behind, {(unique, 0): 2})
+        found = activities(connection, servers)
     assert found[behind] >= began_ms - 1
     assert found[waiting] >= began_ms - 1
 
@@ -167,16 +167,16 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
     """A leader that has just taken over may know of fewer records than the one before it had: three are there at first, seven were promised,
     and four more come later. Once the three counted as read to the end."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
+    client.create_topics(servers, [Topic(unique)])
     group = f"{unique}-late"
-    place = log_partition(group, len(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+    place = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
 
     def commit(times: int) -> None:
         for offset in range(times):
-            workload.commit(servers, group, {(unique, 0): offset})
+            client.commit(servers, group, {(unique, 0): offset})
 
     commit(1)
-    _, start = workload.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
     log = _Log(place, start=start, end=start + 7)
     with ThreadPoolExecutor(1) as aside:
@@ -190,10 +190,10 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
 def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Connection, unique: str) -> None:
     """Records that were promised and never come leave the partition unread after the connection's patience."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
-    place = log_partition(unique, len(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
-    workload.commit(servers, unique, {(unique, 0): 1})
-    low, high = workload.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    client.create_topics(servers, [Topic(unique)])
+    place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    client.commit(servers, unique, {(unique, 0): 1})
+    low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     log = _Log(place, start=low, end=high + 1_000_000)
     _consume(replace(connection, timeout_s=3.0), [log], None)
     assert log.error == "no data for 3 s"

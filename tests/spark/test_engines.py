@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.spark.servers import QUICK_START, standalone
 
@@ -38,11 +38,11 @@ def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: b
 def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_path: Path) -> None:
     """local[2], a Master with two Workers, and a Connect server: one snapshot, and silence on the terminal."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=4)])
+    client.create_topics(servers, [Topic(unique, partitions=4)])
     records = [Record(b"x", timestamp_ms=1_000 * (number + 1)) for number in range(9)]
-    workload.produce(servers, unique, dict.fromkeys(range(4), records))
-    workload.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
-    workload.commit(servers, f"{unique}-g2", {(unique, 0): 9})
+    client.produce(servers, unique, dict.fromkeys(range(4), records))
+    client.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
+    client.commit(servers, f"{unique}-g2", {(unique, 0): 9})
     local = scan_with(cluster, unique, "local[2]", shipped=False)
     assert "Reader" in local
     with standalone(tmp_path) as master:

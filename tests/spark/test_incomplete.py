@@ -10,27 +10,28 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import connect, workload
+from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.grants import Grant, grant
-from reconciler.kafka.workload import Record, Topic
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader, Unread
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
 from reconciler.scan.scan import Engine, scan
+from tests.kafka.acls import Grant, grant
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 USERS = {"blind": "bl1nd", "short": "sh0rt", "full": "fu11"}
 LOG_PARTITIONS = 10
 TIMEOUT_S = 6.0
-NEEDS = Needs(
+NEEDS = ScanRequest(
     topics=(
-        TopicNeed(
+        TopicRequest(
             topics=(Selector("spread"),),
             offsets=True,
             instants_ms=(0,),
@@ -38,7 +39,7 @@ NEEDS = Needs(
             named_groups=frozenset({"g0"}),
         ),
     ),
-    groups=(GroupNeed(groups=(Selector("g*"),), activity=True),),
+    groups=(GroupRequest(groups=(Selector("g*"),), activity=True),),
     topic_records=True,
 )
 GROUPS = tuple(f"g{number}" for number in range(8))
@@ -63,14 +64,16 @@ def fragile() -> Iterator[Cluster]:
 def busy(fragile: Cluster) -> Cluster:
     """The same, once it has a topic on both brokers and groups that committed."""
     servers = fragile.bootstrap_servers
-    workload.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
-    workload.produce(servers, "spread", {number: [Record(b"x")] * 10 for number in (0, 1)})
+    client.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
+    client.produce(servers, "spread", {number: [Record(b"x")] * 10 for number in (0, 1)})
     for number, group in enumerate(GROUPS):
-        workload.commit(servers, group, {("spread", 0): number, ("spread", 1): number})
+        client.commit(servers, group, {("spread", 0): number, ("spread", 1): number})
     return fragile
 
 
-def scanned(cluster: Cluster, engine: Engine, needs: Needs = NEEDS, *, user: str | None = None) -> ClusterSnapshot:
+def scanned(
+    cluster: Cluster, engine: Engine, needs: ScanRequest = NEEDS, *, user: str | None = None
+) -> ClusterSnapshot:
     servers, properties = cluster.bootstrap_servers, {}
     if user is not None:
         assert cluster.secure is not None
@@ -87,16 +90,16 @@ def scanned(cluster: Cluster, engine: Engine, needs: Needs = NEEDS, *, user: str
 
 
 def reason(fact: object) -> str:
-    assert isinstance(fact, Unread), fact
+    assert isinstance(fact, Unknown), fact
     return fact.reason
 
 
 def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: Engine) -> None:
     """Nobody ever committed: provably no groups and no readers. Asking for a coordinator would have created the log (trap 16)."""
-    workload.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
-    needs = Needs(
-        topics=(TopicNeed(topics=(Selector("untouched"),), offsets=True, readers=True),),
-        groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
+    client.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
+    needs = ScanRequest(
+        topics=(TopicRequest(topics=(Selector("untouched"),), offsets=True, readers=True),),
+        groups=(GroupRequest(groups=(Selector("*"),), activity=True),),
     )
     for _ in range(2):
         snapshot = scanned(fragile, engine, needs)
@@ -196,7 +199,7 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
     """Exactly what the frozen broker leads is unread or unlisted: its partitions, and the groups it coordinates."""
     servers = busy.bootstrap_servers
     frozen = 2
-    log = workload.partition_states(servers, "__consumer_offsets")
+    log = client.partition_states(servers, "__consumer_offsets")
     silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
     assert silent
     assert silent < set(GROUPS)
@@ -217,7 +220,9 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         facts = snapshot.groups[group]
         assert isinstance(facts.last_activity_ms, int)
         assert facts.commits == 2
-    known: Mapping[str, Reader] = {reader.group: reader for reader in kept.readers if isinstance(kept.readers, tuple)}
+    known: Mapping[str, ConsumerPosition] = {
+        reader.group: reader for reader in kept.readers if isinstance(kept.readers, tuple)
+    }
     assert set(known) == set(GROUPS) - silent
 
 
@@ -229,15 +234,15 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Clust
     silent = {
         group
         for group in GROUPS
-        if workload.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == gone
+        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == gone
     }
     assert silent
     assert silent < set(GROUPS)
     busy.terminate(gone)
     try:
-        workload.wait_until(
+        client.wait_until(
             lambda: (
-                gone not in {each.leader for each in workload.partition_states(servers, "__consumer_offsets").values()}
+                gone not in {each.leader for each in client.partition_states(servers, "__consumer_offsets").values()}
             ),
             60,
             "the broker to be given up",

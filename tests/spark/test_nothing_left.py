@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.ports import free_addresses
 
@@ -83,7 +83,7 @@ class Process:
 
     def expect_nothing_left(self, *, but: str = "") -> None:
         """No process, at the latest a moment after the command; no file of ours but what an error message points to."""
-        workload.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
+        client.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
         kept = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
         assert [name for name in kept if not but or name not in but] == []
 
@@ -95,8 +95,8 @@ def manifests(folder: Path, cluster: Cluster, topic: str, servers: str | None = 
 
 @pytest.fixture
 def small(cluster: Cluster, unique: str, tmp_path: Path) -> Mapping[str, str]:
-    workload.create_topics(cluster.bootstrap_servers, [Topic(unique)])
-    workload.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
+    client.create_topics(cluster.bootstrap_servers, [Topic(unique)])
+    client.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
     manifests(tmp_path, cluster, unique)
     return {}
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.spark.conftest import Scan
 
@@ -37,13 +37,13 @@ def test_scan_reads_each_source_once(cluster: Cluster, scanned: Scan, unique: st
     """Offsets, commits and the commit log, with readers, named groups, evidence and counts of records: one job of two stages, one task
     per chunk and one for the shuffle. Joining two sources once read one of them twice, in silence."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=2)])
-    workload.produce(servers, unique, {number: [Record(b"x")] * 3 for number in (0, 1)})
+    client.create_topics(servers, [Topic(unique, partitions=2)])
+    client.produce(servers, unique, {number: [Record(b"x")] * 3 for number in (0, 1)})
     for name in ("a", "b"):
-        workload.commit(servers, f"{unique}-{name}", {(unique, 0): 1, (unique, 1): 2})
-    needs = Needs(
+        client.commit(servers, f"{unique}-{name}", {(unique, 0): 1, (unique, 1): 2})
+    needs = ScanRequest(
         topics=(
-            TopicNeed(
+            TopicRequest(
                 topics=(Selector(unique),),
                 offsets=True,
                 instants_ms=(0,),
@@ -51,7 +51,7 @@ def test_scan_reads_each_source_once(cluster: Cluster, scanned: Scan, unique: st
                 named_groups=frozenset({f"{unique}-a"}),
             ),
         ),
-        groups=(GroupNeed(groups=(Selector(f"{unique}-*"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector(f"{unique}-*"),), activity=True),),
         topic_records=True,
     )
     scanned(needs)

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import CommitsChunk, Work
-from reconciler.kafka.workload import wait_until
+from reconciler.sandbox.client import wait_until
 from reconciler.scan import jvm
-from reconciler.scan.run import run
-from reconciler.scan.session import Engine, Start, close
+from reconciler.scan.query_runner import run
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.task_rows import CommitsChunk, ScanTask
 from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port
 
 pytestmark = [pytest.mark.spark]
@@ -44,7 +44,7 @@ print(len(rows))
 def asked() -> Iterator[SparkSession]:
     """A session of its own in the place of the shared one, which the next test that wants it makes again."""
     close()
-    yield Start(Engine(master="local[2]")).result()
+    yield PendingSession(SparkTarget(master="local[2]")).result()
     close(at_once=True)
 
 
@@ -54,33 +54,33 @@ def of_session() -> jvm.Jvm:
     return found
 
 
-def test_rows_of_two_readings_are_never_mixed(engine: Engine) -> None:
+def test_rows_of_two_readings_are_never_mixed(engine: SparkTarget) -> None:
     """Said to Spark, not left to the defaults of its version: a stage that is run again is compared with its first run."""
-    said = dict(Start(engine).result().sparkContext.getConf().getAll())
+    said = dict(PendingSession(engine).result().sparkContext.getConf().getAll())
     assert {name: said.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
 
 
-def test_a_jvm_that_was_killed_is_replaced(engine: Engine) -> None:
+def test_a_jvm_that_was_killed_is_replaced(engine: SparkTarget) -> None:
     """Once the session of a dead JVM was taken for a warm one, in every round of `watch` from then on."""
-    assert Start(engine).result().range(1).count() == 1
+    assert PendingSession(engine).result().range(1).count() == 1
     first = of_session()
     os.kill(first.process.pid, signal.SIGKILL)
-    assert Start(engine).result().range(1).count() == 1
+    assert PendingSession(engine).result().range(1).count() == 1
     assert of_session().process.pid != first.process.pid
     assert not first.folder.exists()
 
 
-def test_a_context_that_was_stopped_is_replaced(engine: Engine) -> None:
+def test_a_context_that_was_stopped_is_replaced(engine: SparkTarget) -> None:
     """Spark stops its context by itself, for example when its master goes away: pyspark does not know of it."""
-    session = Start(engine).result()
+    session = PendingSession(engine).result()
     session._sc._jsc.sc().stop()
-    assert Start(engine).result().range(1).count() == 1
+    assert PendingSession(engine).result().range(1).count() == 1
 
 
-def test_a_warm_session_is_kept(engine: Engine) -> None:
+def test_a_warm_session_is_kept(engine: SparkTarget) -> None:
     """The other half of both: what lives is not started again."""
-    first = Start(engine).result()
-    assert Start(engine).result() is first
+    first = PendingSession(engine).result()
+    assert PendingSession(engine).result() is first
 
 
 def test_a_jvm_that_hangs_is_ended(asked: SparkSession) -> None:
@@ -98,7 +98,7 @@ def test_a_query_that_cannot_be_interrupted_is_given_up(asked: SparkSession) -> 
     """Past its limit the scan ends, though the JVM does not answer any more, and the error names a log that is still there."""
     started = of_session()
     connection = Connection((f"127.0.0.1:{free_port()}",), timeout_s=60.0)
-    work = Work(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
+    work = ScanTask(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
     os.kill(started.process.pid, signal.SIGSTOP)
     before = time.monotonic()
     with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as told:

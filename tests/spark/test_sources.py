@@ -12,17 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from reconciler.kafka import listing, workload
+from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unread
+from reconciler.model.snapshot import Unknown
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan import sources
+from reconciler.scan import data_sources
 from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
 from reconciler.scan.scan import Engine, export
-from reconciler.scan.session import Start
+from reconciler.scan.session import PendingSession
 from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -32,20 +33,20 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 @pytest.fixture(scope="module")
 def session(engine: Engine) -> SparkSession:
-    return Start(engine).result()
+    return PendingSession(engine).result()
 
 
 def half_read_topic(cluster: Cluster, name: str) -> None:
     """Two partitions of ten records; a group at 4 and 10."""
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
-    workload.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
-    workload.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
+    client.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
+    client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
 
 
 def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
     """Each format has the documented columns and the cluster's facts, read by the options that its reader takes."""
     half_read_topic(cluster, unique)
-    sources.register(session)
+    data_sources.register(session)
 
     def rows(name: str, **options: str) -> list[dict[str, object]]:
         frame = session.read.format(name).option("bootstrap.servers", cluster.bootstrap_servers).options(**options)
@@ -157,13 +158,13 @@ def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection,
     half_read_topic(cluster, unique)
     log = listing.describe_topics(connection, listing.list_topics(connection), [listing.COMMIT_LOG_TOPIC])
     partitions = log.topics[listing.COMMIT_LOG_TOPIC].partitions
-    assert not isinstance(partitions, Unread)
-    sizes = sources.log_sizes(connection, partitions)
+    assert not isinstance(partitions, Unknown)
+    sizes = data_sources.log_sizes(connection, partitions)
     assert set(sizes) == {partition.number for partition in partitions}
     before = sum(sizes.values())
     for _ in range(10):
-        workload.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
-    assert sum(sources.log_sizes(connection, partitions).values()) >= before + 10
+        client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
+    assert sum(data_sources.log_sizes(connection, partitions).values()) >= before + 10
 
 
 def test_export_writes_documented_parquet(
@@ -171,9 +172,9 @@ def test_export_writes_documented_parquet(
 ) -> None:
     """Partitions with readers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)
-    need = TopicNeed(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
-    needs = Needs(
-        topics=(need,), groups=(GroupNeed(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
+    need = TopicRequest(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
+    needs = ScanRequest(
+        topics=(need,), groups=(GroupRequest(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
     )
     before = time.time_ns() // 1_000_000
     written = export(

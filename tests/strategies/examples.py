@@ -5,28 +5,22 @@ import hashlib
 import json
 from typing import Any, TypeVar
 
-from reconciler.model.action import (
-    AcceptedReader,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-)
-from reconciler.model.names import Address, Place, TopicPartition
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Satisfied, Source, Waiting, in_order
+from reconciler.model.action import Mode
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Satisfied, Source, Waiting, sort_decisions
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 from tests.strategies.facts import CLUSTER_ID, DAY, NOW_MS, TOPIC_ID
 
 A = TypeVar("A", DeleteRecords, DeleteGroup, ElectLeader)
 
-_SEEN = {field.name for noun in (SeenPartition, SeenGroup, SeenLeadership) for field in dataclasses.fields(noun)}
-_GUARD = {field.name for field in dataclasses.fields(Guard)}
+_SEEN = {
+    field.name for noun in (ObservedPartition, ObservedGroup, ObservedLeadership) for field in dataclasses.fields(noun)
+}
+_GUARD = {field.name for field in dataclasses.fields(Preconditions)}
 
 
 def _changed(action: A, changes: dict[str, Any]) -> A:
@@ -44,12 +38,12 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
     end = changes.pop("end", 250_000)
     action = DeleteRecords(
         address=Address("RetentionFloor", policy, topic, partition),
-        declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
+        declared_at=SourceLocation("manifests/prod-eu/orders.yaml", 9, 3),
         reason="newerThan 7d resolves to offset 98213",
         mode=Mode.MERGE,
         partition=TopicPartition(topic, partition),
         before_offset=98_213,
-        seen=SeenPartition(
+        seen=ObservedPartition(
             topic_id=TOPIC_ID,
             log_start=1000,
             stable_end=end,
@@ -58,9 +52,9 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
             replicas=(1, 2, 3),
             in_sync=(1, 2, 3),
         ),
-        guard=Guard(
-            consumers=Consumers.IGNORE if skips else Consumers.BLOCK,
-            accepted=tuple(AcceptedReader(group, committed) for group, committed in skips),
+        guard=Preconditions(
+            consumers=LagPolicy.IGNORE if skips else LagPolicy.BLOCK,
+            accepted=tuple(AcceptedLag(group, committed) for group, committed in skips),
         ),
         vouched=False,
         drift=True,
@@ -72,12 +66,12 @@ def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
     """The removal of an idle group."""
     action = DeleteGroup(
         address=Address("GroupRemoval", changes.pop("policy", "dead-etl"), group),
-        declared_at=Place("manifests/prod-eu/groups.yaml", 4, 3),
+        declared_at=SourceLocation("manifests/prod-eu/groups.yaml", 4, 3),
         reason="EMPTY, no activity for 6 days",
         mode=Mode.MERGE,
         group=group,
         idle_for_ms=3 * DAY,
-        seen=SeenGroup(
+        seen=ObservedGroup(
             type=GroupType.CLASSIC,
             state=GroupState.EMPTY,
             commits=12,
@@ -95,13 +89,13 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
     unclean = changes.pop("unclean", False)
     action = ElectLeader(
         address=Address("LeaderPolicy", changes.pop("policy", "all"), topic, partition),
-        declared_at=Place("manifests/prod-eu/leaders.yaml", 6, 3),
+        declared_at=SourceLocation("manifests/prod-eu/leaders.yaml", 6, 3),
         reason="the preferred replica is in sync and does not lead",
         mode=Mode.MERGE,
         partition=TopicPartition(topic, partition),
         election=Election.UNCLEAN if unclean else Election.PREFERRED,
         leader_wanted=None if unclean else 1,
-        seen=SeenLeadership(
+        seen=ObservedLeadership(
             topic_id=TOPIC_ID,
             leader=None if unclean else 2,
             replicas=(1, 2, 3),
@@ -114,7 +108,7 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
 def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
     decision = Blocked(
         address=Address.parse(address) if isinstance(address, str) else address,
-        declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
+        declared_at=SourceLocation("manifests/prod-eu/orders.yaml", 9, 3),
         code="B204",
         reason='group "billing" is at 52000 and would skip 46,213 records',
         next_step="let it catch up, or say consumers: clamp",
@@ -125,7 +119,7 @@ def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **c
 def waiting(address: str, **changes: Any) -> Waiting:
     decision = Waiting(
         address=Address.parse(address),
-        declared_at=Place("manifests/prod-eu/streams.yaml", 3, 3),
+        declared_at=SourceLocation("manifests/prod-eu/streams.yaml", 3, 3),
         reason="the last purge was less than 30s ago",
         until_ms=NOW_MS + 12_000,
     )
@@ -143,10 +137,10 @@ def plan(*decisions: Decision, **changes: Any) -> Plan:
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
         expires_at_ms=NOW_MS + 86_400_000,
-        decisions=in_order(decisions),
+        decisions=sort_decisions(decisions),
         source=Source(commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"),
         notes=(
-            PolicyNote(
+            PolicyInfo(
                 policy=Address("RetentionFloor", "orders-gdpr"), owner="team-orders", reason="erase after 30 days"
             ),
         ),

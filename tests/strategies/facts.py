@@ -3,27 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
-from reconciler.model.names import Place, TopicPartition
+from reconciler.model.names import SourceLocation, TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     GroupType,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
 from reconciler.plan import planner
+from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
 
 NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
 OTHER_ID = "bbbbbbbbbbbbbbbbbbbbbg"
-LOST = Unread("broker 2 did not answer")
+LOST = Unknown("broker 2 did not answer")
 
 
 def is_pattern(selector: str) -> bool:
@@ -39,7 +39,9 @@ def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> 
 def cluster(**spec: Any) -> Cluster:
     """The cluster prod-eu; spec by manifest keys."""
     made = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
-    return Cluster.model_validate(manifest("Cluster", "prod-eu", made)).declared(Place("manifests/cluster.yaml", 1, 1))
+    return Cluster.model_validate(manifest("Cluster", "prod-eu", made)).declared(
+        SourceLocation("manifests/cluster.yaml", 1, 1)
+    )
 
 
 def floor(
@@ -50,7 +52,7 @@ def floor(
     if any(map(is_pattern, chosen)):
         spec.setdefault("expectAtMost", 1000)
     made = manifest("RetentionFloor", name, {"topics": chosen, **spec}, **(envelope or {}))
-    return RetentionFloor.model_validate(made).declared(Place("manifests/floors.yaml", line, 1))
+    return RetentionFloor.model_validate(made).declared(SourceLocation("manifests/floors.yaml", line, 1))
 
 
 def removal(
@@ -62,7 +64,7 @@ def removal(
     if any(map(is_pattern, chosen)):
         spec.setdefault("expectAtMost", 1000)
     made = manifest("GroupRemoval", name, {"groups": chosen, **spec}, **(envelope or {}))
-    return GroupRemoval.model_validate(made).declared(Place("manifests/groups.yaml", line, 1))
+    return GroupRemoval.model_validate(made).declared(SourceLocation("manifests/groups.yaml", line, 1))
 
 
 def leaders(
@@ -72,18 +74,20 @@ def leaders(
     if "partitions" not in spec:
         spec["topics"] = list(topics) or ["*"]
     made = manifest("LeaderPolicy", name, spec, **(envelope or {}))
-    return LeaderPolicy.model_validate(made).declared(Place("manifests/leaders.yaml", line, 1))
+    return LeaderPolicy.model_validate(made).declared(SourceLocation("manifests/leaders.yaml", line, 1))
 
 
 def waiver(
     policy: str, limit: str, value: float, *, name: str = "once", expires: str = "2026-12-01T00:00:00Z"
 ) -> Waiver:
     spec = {"policy": policy, "limit": limit, "value": value, "expires": expires}
-    return Waiver.model_validate(manifest("Waiver", name, spec)).declared(Place("manifests/waivers.yaml", 1, 1))
+    return Waiver.model_validate(manifest("Waiver", name, spec)).declared(
+        SourceLocation("manifests/waivers.yaml", 1, 1)
+    )
 
 
 def partition(
-    number: int = 0, *, topic: str = "orders", at: Mapping[int, int | Unread | None] | None = None, **facts: Any
+    number: int = 0, *, topic: str = "orders", at: Mapping[int, int | Unknown | None] | None = None, **facts: Any
 ) -> PartitionFacts:
     """A healthy partition with offsets 0 to 100. `at`: age in ms → first offset at or after NOW_MS minus that age."""
     end = facts.pop("end", 100)
@@ -104,12 +108,12 @@ def partition(
     return PartitionFacts(partition=TopicPartition(topic, number), **(made | facts))
 
 
-def reader(group: str, committed: int, **facts: Any) -> Reader:
+def reader(group: str, committed: int, **facts: Any) -> ConsumerPosition:
     """A reader whose commit the log has, made for this incarnation of the topic."""
-    return Reader(group, committed, **({"topic_id": TOPIC_ID} | facts))
+    return ConsumerPosition(group, committed, **({"topic_id": TOPIC_ID} | facts))
 
 
-def topic(name: str = "orders", partitions: int | Unread = 1, **facts: Any) -> TopicFacts:
+def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> TopicFacts:
     made: dict[str, Any] = {
         "topic_id": TOPIC_ID,
         "internal": False,
@@ -119,7 +123,7 @@ def topic(name: str = "orders", partitions: int | Unread = 1, **facts: Any) -> T
     return TopicFacts(name=name, partitions=partitions, **(made | facts))
 
 
-def group(name: str = "old-etl", *, idle: int | Unread = 6 * DAY, **facts: Any) -> GroupFacts:
+def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any) -> GroupFacts:
     """A classic group, EMPTY, with twelve commits on three topics, last active `idle` ms ago."""
     made: dict[str, Any] = {
         "listed": True,
@@ -128,7 +132,7 @@ def group(name: str = "old-etl", *, idle: int | Unread = 6 * DAY, **facts: Any) 
         "commits": 12,
         "commit_topics": 3,
         "fingerprint": "ab" * 32,
-        "last_activity_ms": idle if isinstance(idle, Unread) else NOW_MS - idle,
+        "last_activity_ms": idle if isinstance(idle, Unknown) else NOW_MS - idle,
         "newest_record": (17, 4711),
     }
     return GroupFacts(group=name, **(made | facts))

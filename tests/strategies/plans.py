@@ -8,36 +8,27 @@ import string
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from reconciler.model.action import (
-    AcceptedReader,
-    Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-)
-from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.action import Action, Mode
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import (
     Blocked,
     Decision,
     LimitVerdict,
     ManifestFile,
     Plan,
-    PolicyNote,
+    PolicyInfo,
     Satisfied,
     Skipped,
     Source,
     UsedWaiver,
     Waiting,
-    in_order,
+    sort_decisions,
 )
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For unit tests, which are whole in seconds; properties take their profile's number."""
@@ -87,16 +78,16 @@ brokers = st.integers(0, 2**31 - 1)
 replica_lists = st.lists(brokers, min_size=1, max_size=5, unique=True).map(tuple)
 topic_ids = st.text(string.ascii_letters + string.digits + "_-", min_size=22, max_size=22)
 sha256s = st.binary(min_size=32, max_size=32).map(bytes.hex)
-places = st.builds(Place, prose, st.integers(0, 10_000), st.integers(0, 200))
+places = st.builds(SourceLocation, prose, st.integers(0, 10_000), st.integers(0, 200))
 modes = st.sampled_from(Mode)
 
 
 @st.composite
-def guards(draw: st.DrawFn) -> Guard:
+def guards(draw: st.DrawFn) -> Preconditions:
     """Any guard: what it was decided under is policy."""
-    readers = draw(st.lists(st.builds(AcceptedReader, group_ids, offsets), max_size=3, unique_by=lambda r: r.group))
-    return Guard(
-        consumers=draw(st.sampled_from(Consumers)),
+    readers = draw(st.lists(st.builds(AcceptedLag, group_ids, offsets), max_size=3, unique_by=lambda r: r.group))
+    return Preconditions(
+        consumers=draw(st.sampled_from(LagPolicy)),
         named=tuple(draw(st.lists(group_ids, max_size=3))),
         accepted=tuple(readers),
         except_groups=tuple(draw(st.lists(group_ids, max_size=2))),
@@ -119,7 +110,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
         mode=draw(modes),
         partition=partition,
         before_offset=draw(st.integers(log_start + 1, stable_end)),
-        seen=SeenPartition(
+        seen=ObservedPartition(
             topic_id=draw(topic_ids),
             log_start=log_start,
             stable_end=stable_end,
@@ -129,7 +120,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
             in_sync=replicas,
         ),
         guard=guard,
-        vouched=bool(guard.named) and guard.consumers is Consumers.BLOCK and not guard.accepted and draw(st.booleans()),
+        vouched=bool(guard.named) and guard.consumers is LagPolicy.BLOCK and not guard.accepted and draw(st.booleans()),
         drift=draw(st.booleans()),
     )
 
@@ -147,7 +138,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
         mode=draw(modes),
         group=group,
         idle_for_ms=idle_for_ms,
-        seen=SeenGroup(
+        seen=ObservedGroup(
             type=draw(st.sampled_from((GroupType.CLASSIC, GroupType.CONSUMER))),
             state=GroupState.EMPTY,
             commits=draw(st.integers(0, 10**6)),
@@ -173,7 +164,7 @@ def elections(draw: st.DrawFn) -> ElectLeader:
         partition=partition,
         election=Election.PREFERRED if preferred else Election.UNCLEAN,
         leader_wanted=replicas[0] if preferred else None,
-        seen=SeenLeadership(
+        seen=ObservedLeadership(
             topic_id=draw(topic_ids),
             leader=draw(st.none() | brokers) if preferred else None,
             replicas=replicas,
@@ -248,7 +239,7 @@ def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_s
         cluster_id=draw(topic_ids),
         observed_at_ms=observed_at_ms,
         expires_at_ms=observed_at_ms + draw(st.integers(0, 10**10)),
-        decisions=in_order(draw(st.lists(of, max_size=max_size, unique_by=lambda d: d.address))),
+        decisions=sort_decisions(draw(st.lists(of, max_size=max_size, unique_by=lambda d: d.address))),
         limits=tuple(draw(st.lists(verdicts, max_size=2))),
         source=draw(sources),
         targets=tuple(draw(st.lists(prose, max_size=2))),
@@ -256,7 +247,7 @@ def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_s
         notes=tuple(
             draw(
                 st.lists(
-                    st.builds(PolicyNote, policy=policy_addresses, owner=st.none() | prose, reason=st.none() | prose),
+                    st.builds(PolicyInfo, policy=policy_addresses, owner=st.none() | prose, reason=st.none() | prose),
                     max_size=2,
                 )
             )

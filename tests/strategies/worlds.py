@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     GroupType,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
 from reconciler.plan import planner
+from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
 from tests.strategies import facts
 from tests.strategies.facts import DAY, NOW_MS, OTHER_ID, TOPIC_ID, is_pattern
 
@@ -94,7 +94,7 @@ def rarely(r: Random, healthy: T, *odd: T, one_in: int = 12) -> T:
 
 def lose_one(r: Random, known: F, *names: str, one_in: int = 12) -> F:
     """Mostly the facts as they are, sometimes with one of the named ones unread."""
-    return replace(known, **{r.choice(names): Unread("lost")}) if chance(r, one_in) else known
+    return replace(known, **{r.choice(names): Unknown("lost")}) if chance(r, one_in) else known
 
 
 def some(r: Random, values: Sequence[T], most: int = 2) -> list[T]:
@@ -224,7 +224,7 @@ def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
 # --- facts
 
 
-def readers(r: Random, log_start: int, high_watermark: int) -> tuple[Reader, ...]:
+def readers(r: Random, log_start: int, high_watermark: int) -> tuple[ConsumerPosition, ...]:
     """Most groups with a position, near the end for the most part; now and then an implied one or one of another incarnation."""
     found = []
     for name in sorted(GROUPS[:4]):
@@ -232,8 +232,8 @@ def readers(r: Random, log_start: int, high_watermark: int) -> tuple[Reader, ...
             continue
         implied = chance(r, 10)
         committed = log_start if implied else max(0, high_watermark + rarely(r, 0, 3) - r.randint(0, 20))
-        topic_id: Any = rarely(r, TOPIC_ID, None, OTHER_ID, Unread("lost"), one_in=20)
-        found.append(Reader(name, committed, implied, topic_id))
+        topic_id: Any = rarely(r, TOPIC_ID, None, OTHER_ID, Unknown("lost"), one_in=20)
+        found.append(ConsumerPosition(name, committed, implied, topic_id))
     return tuple(found)
 
 
@@ -247,12 +247,12 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         log_start, stable_end = stable_end, log_start
     high_watermark = max(log_start, stable_end) + rarely(r, 0, 1, 5)
     offsets = sorted(r.randint(log_start, MAX_OFFSET + 5) for _ in instants)
-    answers: dict[int, int | Unread | None] = {
+    answers: dict[int, int | Unknown | None] = {
         instant: None if offset > high_watermark else offset
         for instant, offset in zip(sorted(instants), offsets, strict=True)
     }
     if instants and chance(r, 30):
-        answers[r.choice(instants)] = rarely(r, Unread("lost"), -1, one_in=2)
+        answers[r.choice(instants)] = rarely(r, Unknown("lost"), -1, one_in=2)
     healthy = facts.partition(
         name.partition,
         topic=name.topic,
@@ -269,7 +269,7 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
     )
     if healthy.leader is None:  # nobody to answer for offsets
-        gone = Unread("no leader")
+        gone = Unknown("no leader")
         healthy = replace(
             healthy, log_start=gone, stable_end=gone, high_watermark=gone, offsets_at=dict.fromkeys(instants, gone)
         )

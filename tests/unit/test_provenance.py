@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import provenance
-from reconciler.load import files
+from reconciler import git_source
+from reconciler.manifest import files
 
 MANIFEST = """apiVersion: reconciler/v1
 kind: Cluster
@@ -42,7 +42,7 @@ def git(folder: Path, *words: str) -> str:
 
 def told(*paths: Path) -> tuple[str | None, bool]:
     loaded = files.load(list(paths), now_ms=0)
-    source = provenance.source(loaded.for_cluster("local"))
+    source = git_source.source(loaded.for_cluster("local"))
     return source.commit, source.dirty
 
 
@@ -102,7 +102,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     for name in ("GITHUB_ACTOR", "LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 1_234_567)
-    assert provenance.whoami().startswith("uid-1234567@")
+    assert git_source.whoami().startswith("uid-1234567@")
 
 
 def test_a_link_is_as_dirty_as_what_it_leads_to(checkout: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from reconciler.cli import verbs
+from reconciler.cli import commands as verbs
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

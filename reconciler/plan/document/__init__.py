@@ -6,21 +6,21 @@ limits), which apply asks. docs/plan.md explains the format to users.
 
 from reconciler.plan.document.digest import digest
 from reconciler.plan.document.header import FORMAT_VERSION, Header
-from reconciler.plan.document.reader import Saved, actions, header, read, saved
+from reconciler.plan.document.reader import PlanFile, actions, header, open_plan, read
 from reconciler.plan.document.schema import schema
-from reconciler.plan.document.writer import chunks, dumps, write
+from reconciler.plan.document.writer import dumps, lines, write
 
 __all__ = [
     "FORMAT_VERSION",
     "Header",
-    "Saved",
+    "PlanFile",
     "actions",
-    "chunks",
+    "lines",
     "digest",
     "dumps",
     "header",
     "read",
-    "saved",
+    "open_plan",
     "schema",
     "write",
 ]

@@ -6,7 +6,7 @@ ASCII on purpose: names come from the cluster, and `cat plan.json` must be harml
 import json
 from typing import Any
 
-from reconciler.model.quoting import harmless_json
+from reconciler.text.escape import harmless_json
 
 _LINE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(", ", ": ")).encode
 _CANONICAL = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")).encode

@@ -59,7 +59,7 @@ def text(value: object, name: str) -> str:
     return value
 
 
-def filled(value: object, name: str) -> str:
+def non_empty(value: object, name: str) -> str:
     """A text that is not empty."""
     if type(value) is not str or not value:
         raise ValueError(f"{name} is {shown(value)}, expected a text that is not empty")

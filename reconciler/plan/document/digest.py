@@ -10,9 +10,11 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any, assert_never
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.model.entry import operation_of
+from reconciler.model.action import Action
 from reconciler.model.plan import Plan
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan.document import rows
 from reconciler.plan.document.canonical import canonical
 
@@ -32,7 +34,7 @@ class Digest:
     def add(self, action: Action) -> None:
         separator = "" if self._first else ","
         self._first = False
-        self._hash.update((separator + canonical(bound(action))).encode("ascii"))
+        self._hash.update((separator + canonical(approved_fields(action))).encode("ascii"))
 
     def text(self) -> str:
         """`sha256:` and 64 hexadecimal digits."""
@@ -54,11 +56,11 @@ def digest_of(actions: Iterable[Action], cluster_id: str) -> str:
     return made.text()
 
 
-def bound(action: Action) -> dict[str, Any]:
+def approved_fields(action: Action) -> dict[str, Any]:
     """What an approval binds. A field added here makes every digest another: only with a new format major."""
     return {
         "address": str(action.address),
-        "operation": operation_of(action),
+        "operation": action.OPERATION,
         "request": rows.request_row(action),
         "equal": _equal(action),
     }

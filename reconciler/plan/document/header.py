@@ -9,23 +9,26 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from reconciler import __version__
-from reconciler.model.action import DeleteGroup, DeleteRecords, Election, ElectLeader
+from reconciler.model.election import Election
 from reconciler.model.plan import (
     Blocked,
     Decision,
     LimitVerdict,
     ManifestFile,
     Plan,
-    PolicyNote,
+    PolicyInfo,
     Satisfied,
     Skipped,
     Source,
     UsedWaiver,
     Waiting,
 )
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan.document import checks, rows
 from reconciler.plan.document.digest import FORMAT_MAJOR
-from reconciler.plan.document.parse import Rows
+from reconciler.plan.document.parse import RowParser
 
 FORMAT_MINOR = 0
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
@@ -53,7 +56,7 @@ class Header:
     targets: tuple[str, ...]
     incomplete: tuple[str, ...]
     limits: tuple[LimitVerdict, ...]
-    notes: tuple[PolicyNote, ...]
+    notes: tuple[PolicyInfo, ...]
     summary: Mapping[str, int]
     digest: str
 
@@ -177,12 +180,12 @@ def limit_row(verdict: LimitVerdict) -> rows.Row:
     }
 
 
-def note_row(note: PolicyNote) -> rows.Row:
+def note_row(note: PolicyInfo) -> rows.Row:
     """One line of `notes`."""
     return {"policy": str(note.policy), "owner": note.owner, "reason": note.reason}
 
 
-def parse(found: dict[str, Any], parser: Rows, *, newer: bool) -> Header:
+def parse(found: dict[str, Any], parser: RowParser, *, newer: bool) -> Header:
     """The header from its fields. Raises ValueError for a missing, unknown or mistyped one; format and kind are checked before."""
     top = checks.keys(found, _HEADER, where="the header", newer=newer)
 
@@ -195,8 +198,8 @@ def parse(found: dict[str, Any], parser: Rows, *, newer: bool) -> Header:
     )
     scope, summary = part("scope", {"targets", "complete", "incomplete"}), part("summary", set(Summary().row()))
     tool = part("tool", {"name", "version"})
-    checks.filled(tool["name"], "tool.name")
-    checks.filled(tool["version"], "tool.version")
+    checks.non_empty(tool["name"], "tool.name")
+    checks.non_empty(tool["version"], "tool.version")
     checks.text(top["$schema"], "$schema")
     checks.instant_ms(top["created_at"], "created_at")
     incomplete = checks.texts(scope["incomplete"], "scope.incomplete")
@@ -210,12 +213,12 @@ def parse(found: dict[str, Any], parser: Rows, *, newer: bool) -> Header:
     if not _DIGEST.fullmatch(digest):
         raise ValueError(f"plan_digest is {checks.shown(digest)}, expected sha256: and 64 hexadecimal digits")
     return Header(
-        cluster=checks.filled(cluster["name"], "cluster.name"),
-        cluster_id=checks.filled(cluster["cluster_id"], "cluster.cluster_id"),
+        cluster=checks.non_empty(cluster["name"], "cluster.name"),
+        cluster_id=checks.non_empty(cluster["cluster_id"], "cluster.cluster_id"),
         observed_at_ms=observed_at_ms,
         expires_at_ms=expires_at_ms,
         source=Source(
-            commit=None if source["commit"] is None else checks.filled(source["commit"], "source.commit"),
+            commit=None if source["commit"] is None else checks.non_empty(source["commit"], "source.commit"),
             dirty=checks.flag(source["dirty"], "source.dirty"),
             manifests=tuple(
                 _manifest(item, newer=newer) for item in checks.array(source["manifests"], "source.manifests")
@@ -238,14 +241,14 @@ def _manifest(row: object, *, newer: bool) -> ManifestFile:
     return ManifestFile(path=checks.text(item["path"], "source.manifests[].path"), sha256=sha256)
 
 
-def _limit(row: object, parser: Rows, *, newer: bool) -> LimitVerdict:
+def _limit(row: object, parser: RowParser, *, newer: bool) -> LimitVerdict:
     item = checks.keys(row, _LIMIT, where="limits[]", newer=newer)
     verdict = checks.text(item["verdict"], "limits[].verdict")
     if verdict not in ("within", "refused"):
         raise ValueError(f"limits[].verdict is {checks.shown(verdict)}, expected within or refused")
     observed, worst = item["observed"], item["worst"]
     return LimitVerdict(
-        id=checks.filled(item["id"], "limits[].id"),
+        id=checks.non_empty(item["id"], "limits[].id"),
         limit=checks.number(item["limit"], "limits[].limit"),
         observed=None if observed is None else checks.number(observed, "limits[].observed"),
         passed=verdict == "within",
@@ -255,7 +258,7 @@ def _limit(row: object, parser: Rows, *, newer: bool) -> LimitVerdict:
     )
 
 
-def _waiver(row: object, parser: Rows, *, newer: bool) -> UsedWaiver:
+def _waiver(row: object, parser: RowParser, *, newer: bool) -> UsedWaiver:
     item = checks.keys(row, _WAIVER, where="limits[].waivers[]", newer=newer)
     return UsedWaiver(
         name=checks.text(item["name"], "limits[].waivers[].name"),
@@ -267,10 +270,10 @@ def _waiver(row: object, parser: Rows, *, newer: bool) -> UsedWaiver:
     )
 
 
-def _note(row: object, parser: Rows, *, newer: bool) -> PolicyNote:
+def _note(row: object, parser: RowParser, *, newer: bool) -> PolicyInfo:
     item = checks.keys(row, frozenset({"policy", "owner", "reason"}), where="notes[]", newer=newer)
     owner, reason = item["owner"], item["reason"]
-    return PolicyNote(
+    return PolicyInfo(
         policy=parser.address(item["policy"]),
         owner=None if owner is None else checks.text(owner, "notes[].owner"),
         reason=None if reason is None else checks.text(reason, "notes[].reason"),

@@ -17,7 +17,7 @@ _HINT = "a plan file holds one decision per line; do not reformat it"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlanLine:
     """A field of the document (`row` False), or one entry of the list that the last field opened, whose value was []."""
 
     number: int
@@ -26,7 +26,7 @@ class Entry:
     row: bool = False
 
 
-def entries(stream: TextIO) -> Iterator[Entry]:
+def entries(stream: TextIO) -> Iterator[PlanLine]:
     """The document's fields and list entries in order. Raises ValueError, naming the line, for anything `write` does not make."""
     lines = _lines(stream)
     number, text = next(lines)
@@ -45,12 +45,12 @@ def entries(stream: TextIO) -> Iterator[Entry]:
         body = text.removesuffix(",")
         opened = body.endswith(": [")
         name, value = _field(number, f"{body}]" if opened else body)
-        yield Entry(number, name, value)
+        yield PlanLine(number, name, value)
         more = (yield from _list(lines, name)) if opened else text.endswith(",")
     raise ValueError(f"line {number + 1}: the file ends here, in the middle of the plan")
 
 
-def _list(lines: Iterator[tuple[int, str]], name: str) -> Generator[Entry, None, bool]:
+def _list(lines: Iterator[tuple[int, str]], name: str) -> Generator[PlanLine, None, bool]:
     """Entries up to the closing bracket. Returns whether a comma follows it."""
     more = True
     number = 0
@@ -62,7 +62,7 @@ def _list(lines: Iterator[tuple[int, str]], name: str) -> Generator[Entry, None,
         if not more:
             raise ValueError(f"line {number}: a comma is missing before this line")
         more = text.endswith(",")
-        yield Entry(number, name, _value(number, text.removesuffix(",")), row=True)
+        yield PlanLine(number, name, _value(number, text.removesuffix(",")), row=True)
     raise ValueError(f"line {number + 1}: the file ends here, inside the list {name!a}")
 
 

@@ -9,24 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from reconciler.model.action import (
-    AcceptedReader,
-    Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-    irreversible,
-)
-from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.action import Action, Mode
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Satisfied, Skipped, Waiting
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 from reconciler.plan.document import checks, rows
 
 _T = TypeVar("_T")
@@ -52,7 +42,7 @@ _SEEN_GROUP = frozenset(
 )
 
 
-class Rows:
+class RowParser:
     """Parses the rows of one file. Equal places, guards, texts and replica lists become one object, which halves a large plan.
 
     `newer`: the file's minor version is newer than this program's, so that unknown fields are let pass.
@@ -87,7 +77,7 @@ class Rows:
                 action = self._delete_group(fields)
             case _:
                 action = self._elect_leader(fields)
-        if checks.flag(fields["irreversible"], "irreversible") is not irreversible(action):
+        if checks.flag(fields["irreversible"], "irreversible") is not action.irreversible:
             raise ValueError("irreversible says something else than the operation")
         impact = rows.impact(action)
         told = self._keys(fields["impact"], frozenset(impact), "impact")
@@ -117,7 +107,7 @@ class Rows:
             )
         guard = self._guard(fields["guard"])
         vouched = checks.flag(fields["vouched"], "vouched")
-        if vouched and not (guard.named and guard.consumers is Consumers.BLOCK and not guard.accepted):
+        if vouched and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
             raise ValueError("vouched is true, but no named group under consumers: block vouches for these records")
         action = DeleteRecords(
             **self._head(fields),
@@ -131,7 +121,9 @@ class Rows:
         return action
 
     def _delete_group(self, fields: Mapping[str, Any]) -> DeleteGroup:
-        group = checks.filled(self._keys(fields["request"], frozenset({"group"}), "request")["group"], "request.group")
+        group = checks.non_empty(
+            self._keys(fields["request"], frozenset({"group"}), "request")["group"], "request.group"
+        )
         guard = self._keys(fields["guard"], frozenset({"idle_for_ms"}), "guard")
         action = DeleteGroup(
             **self._head(fields),
@@ -158,8 +150,8 @@ class Rows:
             leader_wanted=None
             if wanted is None
             else checks.integer(wanted, "request.leader_wanted", 0, checks.MAX_INT32),
-            seen=SeenLeadership(
-                topic_id=self._share(checks.filled(seen["topic_id"], "seen.topic_id")),
+            seen=ObservedLeadership(
+                topic_id=self._share(checks.non_empty(seen["topic_id"], "seen.topic_id")),
                 leader=None if leader is None else checks.integer(leader, "seen.leader", 0, checks.MAX_INT32),
                 replicas=self._brokers(seen["replicas"], "seen.replicas"),
                 in_sync=self._brokers(seen["in_sync"], "seen.in_sync"),
@@ -174,13 +166,13 @@ class Rows:
         return action
 
     def _partition(self, request: Mapping[str, Any]) -> TopicPartition:
-        topic = self._share(checks.filled(request["topic"], "request.topic"))
+        topic = self._share(checks.non_empty(request["topic"], "request.topic"))
         return TopicPartition(topic, checks.integer(request["partition"], "request.partition", 0, checks.MAX_INT32))
 
-    def _seen_partition(self, row: object) -> SeenPartition:
+    def _seen_partition(self, row: object) -> ObservedPartition:
         seen = self._keys(row, _SEEN_PARTITION, "seen")
-        return SeenPartition(
-            topic_id=self._share(checks.filled(seen["topic_id"], "seen.topic_id")),
+        return ObservedPartition(
+            topic_id=self._share(checks.non_empty(seen["topic_id"], "seen.topic_id")),
             log_start=checks.integer(seen["log_start"], "seen.log_start"),
             stable_end=checks.integer(seen["stable_end"], "seen.stable_end"),
             high_watermark=checks.integer(seen["high_watermark"], "seen.high_watermark"),
@@ -189,7 +181,7 @@ class Rows:
             in_sync=self._brokers(seen["in_sync"], "seen.in_sync"),
         )
 
-    def _seen_group(self, row: object) -> SeenGroup:
+    def _seen_group(self, row: object) -> ObservedGroup:
         seen = self._keys(row, _SEEN_GROUP, "seen")
         newest, activity = seen["newest_record"], seen["last_activity_ms"]
         if newest is not None:
@@ -198,19 +190,19 @@ class Rows:
                 checks.integer(fields["partition"], "seen.newest_record.partition", 0, checks.MAX_INT32),
                 checks.integer(fields["offset"], "seen.newest_record.offset"),
             )
-        return SeenGroup(
+        return ObservedGroup(
             type=checks.member(seen["type"], GroupType, "seen.type"),
             state=checks.member(seen["state"], GroupState, "seen.state"),
             commits=checks.integer(seen["commits"], "seen.commits"),
             commit_topics=checks.integer(seen["commit_topics"], "seen.commit_topics"),
-            fingerprint=checks.filled(seen["fingerprint"], "seen.fingerprint"),
+            fingerprint=checks.non_empty(seen["fingerprint"], "seen.fingerprint"),
             last_activity_ms=None
             if activity is None
             else checks.integer(activity, "seen.last_activity_ms", -checks.MAX_INT64),
             newest_record=newest,
         )
 
-    def _guard(self, row: object) -> Guard:
+    def _guard(self, row: object) -> Preconditions:
         fields = self._keys(row, _GUARD, "guard")
         accepted = [
             self._keys(item, _ACCEPTED, "guard.accepted[]")
@@ -218,11 +210,11 @@ class Rows:
         ]
         every = fields["every_ms"]
         return self._share(
-            Guard(
-                consumers=checks.member(fields["consumers"], Consumers, "guard.consumers"),
+            Preconditions(
+                consumers=checks.member(fields["consumers"], LagPolicy, "guard.consumers"),
                 named=checks.texts(fields["named"], "guard.named"),
                 accepted=tuple(
-                    AcceptedReader(
+                    AcceptedLag(
                         checks.text(item["group"], "guard.accepted[].group"),
                         checks.integer(item["committed"], "guard.accepted[].committed"),
                     )
@@ -242,10 +234,10 @@ class Rows:
         found = Address.parse(written)
         return Address(self._share(found.kind), self._share(found.policy), self._share(found.name), found.partition)
 
-    def place(self, value: object) -> Place:
+    def place(self, value: object) -> SourceLocation:
         row = self._keys(value, _PLACE, "declared_at")
         return self._share(
-            Place(
+            SourceLocation(
                 checks.text(row["path"], "declared_at.path"),
                 checks.integer(row["line"], "declared_at.line"),
                 checks.integer(row["column"], "declared_at.column"),

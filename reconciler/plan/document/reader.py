@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import PlanUnusable
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision, Plan, Source
 from reconciler.plan.document import checks
 from reconciler.plan.document import header as headers
 from reconciler.plan.document.digest import FORMAT_MAJOR, Digest
 from reconciler.plan.document.header import FORMAT_MINOR, FORMAT_VERSION, Header, Summary
-from reconciler.plan.document.lines import Entry, entries
-from reconciler.plan.document.parse import Rows
+from reconciler.plan.document.lines import PlanLine, entries
+from reconciler.plan.document.parse import RowParser
 from reconciler.plan.document.writer import SECTIONS
 
 _FORMAT = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
@@ -52,7 +52,7 @@ def actions(path: Path) -> Iterator[Action]:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class PlanFile:
     """A plan file. Its actions are read anew, and the whole file is proven anew, each time they are asked for and read to their end."""
 
     path: Path
@@ -83,7 +83,7 @@ class Saved:
             yield from _actions(parts)
 
 
-def saved(path: Path, *, proven: bool = True) -> Saved | Plan:
+def open_plan(path: Path, *, proven: bool = True) -> PlanFile | Plan:
     """The plan of a file, for those who need no more of it than one action at a time. Raises PlanUnusable like `read`.
 
     `proven` False: nothing below the header has been looked at yet, for whoever reads all of it before believing any of it. A pipe
@@ -94,7 +94,7 @@ def saved(path: Path, *, proven: bool = True) -> Saved | Plan:
     with _opened(path) as (found, parts):
         for _part in parts if proven else ():
             pass
-        return Saved(path, found)
+        return PlanFile(path, found)
 
 
 _Parts = Iterator[tuple[str, Decision]]
@@ -102,7 +102,7 @@ _Parts = Iterator[tuple[str, Decision]]
 
 def _actions(parts: _Parts) -> Iterator[Action]:
     for _name, decision in parts:
-        if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
+        if isinstance(decision, Action):
             yield decision
 
 
@@ -118,7 +118,7 @@ def _opened(path: Path) -> Iterator[tuple[Header, _Parts]]:
         raise PlanUnusable(f"the plan {path} is not usable: {wrong}; nothing was done, plan again") from wrong
 
 
-def _parts(found: Iterator[Entry]) -> tuple[Header, _Parts]:
+def _parts(found: Iterator[PlanLine]) -> tuple[Header, _Parts]:
     """The header, and the decisions that follow it with their section's name."""
     first = next(found)
     if first.name != "format_version":
@@ -136,7 +136,7 @@ def _parts(found: Iterator[Entry]) -> tuple[Header, _Parts]:
             raise ValueError(f"line {entry.number}: kind is {checks.shown(entry.value)}, expected Plan")
         if entry.name == "plan_digest":
             break
-    parser = Rows(newer=newer)
+    parser = RowParser(newer=newer)
     made = headers.parse(top, parser, newer=newer)
     return made, _decisions(found, made, parser, newer=newer)
 
@@ -153,7 +153,7 @@ def _newer(version: object) -> bool:
     return int(match[2]) > FORMAT_MINOR
 
 
-def _decisions(found: Iterator[Entry], made: Header, parser: Rows, *, newer: bool) -> _Parts:
+def _decisions(found: Iterator[PlanLine], made: Header, parser: RowParser, *, newer: bool) -> _Parts:
     digest, summary = Digest(made.cluster_id), Summary()
     expected = iter(SECTIONS)
     section, last = "", None
@@ -171,7 +171,7 @@ def _decisions(found: Iterator[Entry], made: Header, parser: Rows, *, newer: boo
                 _check_order(decision.address, last)
                 last = decision.address
                 summary.add(decision)
-                if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
+                if isinstance(decision, Action):
                     digest.add(decision)
                 yield section, decision
         except ValueError as wrong:
@@ -184,7 +184,7 @@ def _decisions(found: Iterator[Entry], made: Header, parser: Rows, *, newer: boo
         raise ValueError(f"its summary says something else than its rows: {', '.join(sorted(wrong_counts))}")
 
 
-def _next_section(entry: Entry, expected: Iterator[str], *, newer: bool) -> str:
+def _next_section(entry: PlanLine, expected: Iterator[str], *, newer: bool) -> str:
     """The section that opens here; empty: a list or field of a newer minor version, to be passed over."""
     if entry.name not in SECTIONS and newer:
         return ""
@@ -194,7 +194,7 @@ def _next_section(entry: Entry, expected: Iterator[str], *, newer: bool) -> str:
     return entry.name
 
 
-def _parse(entry: Entry, parser: Rows) -> Iterator[Decision]:
+def _parse(entry: PlanLine, parser: RowParser) -> Iterator[Decision]:
     match entry.name:
         case "actions":
             yield parser.action(entry.value)

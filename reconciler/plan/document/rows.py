@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, assert_never
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, Election, ElectLeader, Guard, irreversible
-from reconciler.model.entry import operation_of
-from reconciler.model.names import Address, Place
+from reconciler.model.action import Action
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Satisfied, Skipped, Waiting
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords, Preconditions
+from reconciler.operations.elect_leader import ElectLeader
 
 Row = dict[str, Any]
 
@@ -20,13 +23,13 @@ def action_row(action: Action) -> Row:
     return {
         "address": str(action.address),
         "declared_at": place_row(action.declared_at),
-        "operation": operation_of(action),
+        "operation": action.OPERATION,
         "request": request_row(action),
         **_facts(action),
         "reason": action.reason,
         "mode": action.mode.value,
         "drift": action.drift,
-        "irreversible": irreversible(action),
+        "irreversible": action.irreversible,
         "impact": impact(action),
     }
 
@@ -96,7 +99,7 @@ def impact(action: Action) -> Row:
             assert_never(action)
 
 
-def guard_row(guard: Guard) -> Row:
+def guard_row(guard: Preconditions) -> Row:
     """What a purge was decided under, in file and digest alike."""
     return {
         "consumers": guard.consumers.value,
@@ -112,7 +115,7 @@ def record_row(record: tuple[int, int] | None) -> Row | None:
     return None if record is None else {"partition": record[0], "offset": record[1]}
 
 
-def place_row(place: Place) -> Row:
+def place_row(place: SourceLocation) -> Row:
     """Where something was declared."""
     return {"path": place.path, "line": place.line, "column": place.column}
 

@@ -7,8 +7,10 @@ checked when a plan is read.
 from enum import StrEnum
 from typing import Any
 
-from reconciler.model.action import Consumers, Election, Mode
+from reconciler.model.action import Mode
+from reconciler.model.election import Election
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_records import LagPolicy
 from reconciler.plan.document.header import SCHEMA_ID, Summary
 
 Schema = dict[str, Any]
@@ -180,7 +182,7 @@ def _delete_records() -> Schema:
             ),
             "guard": _object(
                 {
-                    "consumers": _one_of(Consumers),
+                    "consumers": _one_of(LagPolicy),
                     "named": _list(_text(), "Groups that must have a commit at or above the target."),
                     "accepted": _list(reader, "Readers below the target that may skip records, and where they stood."),
                     "except_groups": _list(_text(), "Selectors of groups that are not looked at."),

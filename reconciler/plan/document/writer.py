@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, TextIO, assert_never
 
 from reconciler.errors import ReconcilerError
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, Waiting
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan.document import header, rows
 from reconciler.plan.document.canonical import line
 from reconciler.plan.document.digest import Digest
@@ -40,7 +43,7 @@ def section_of(decision: Decision) -> str:
             assert_never(decision)
 
 
-def chunks(plan: Plan) -> Iterator[str]:
+def lines(plan: Plan) -> Iterator[str]:
     """The plan file's lines, each with its newline. Never holds more than one of them.
 
     Raises ValueError for a plan that no file can hold: decisions out of address order, an address that its text does not give
@@ -54,7 +57,7 @@ def chunks(plan: Plan) -> Iterator[str]:
         last = decision.address
         summary.add(decision)
         present.add(section_of(decision))
-        if isinstance(decision, DeleteRecords | DeleteGroup | ElectLeader):
+        if isinstance(decision, Action):
             digest.add(decision)
     yield "{\n"
     for name, value in header.fields(plan, summary):
@@ -112,14 +115,14 @@ def _list(name: str, entries: Iterable[Any]) -> Iterator[str]:
 def dumps(plan: Plan) -> str:
     """The plan file as one string: for plans that are shown, not for a million actions."""
     made = io.StringIO()
-    made.writelines(chunks(plan))
+    made.writelines(lines(plan))
     return made.getvalue()
 
 
 def write(plan: Plan, target: Path | TextIO) -> None:
     """Write the plan file. Raises ReconcilerError where the path cannot be written; an older file is then still whole."""
     if not isinstance(target, Path):
-        target.writelines(chunks(plan))
+        target.writelines(lines(plan))
         return
     try:
         _write_file(plan, target)
@@ -132,14 +135,14 @@ def _write_file(plan: Plan, path: Path) -> None:
     path = path.resolve()
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with path.open("w", encoding="ascii", newline="\n") as stream:  # a pipe or a device cannot be renamed over
-            stream.writelines(chunks(plan))
+            stream.writelines(lines(plan))
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     unfinished = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="ascii", newline="\n") as stream:
-            stream.writelines(chunks(plan))
+            stream.writelines(lines(plan))
             stream.flush()
             os.fsync(stream.fileno())
         unfinished.replace(path)

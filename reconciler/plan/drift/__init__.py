@@ -8,23 +8,23 @@ from reconciler.plan.drift.file import FORMAT_VERSION, dumps, parse, read
 from reconciler.plan.drift.metrics import write_metrics
 from reconciler.plan.drift.report import (
     DriftReport,
+    DriftType,
     PolicyTally,
-    Sort,
     Subject,
     exit_code,
-    out_of_sight,
     report,
+    unreachable_report,
 )
 
 __all__ = [
     "FORMAT_VERSION",
     "DriftReport",
     "PolicyTally",
-    "Sort",
+    "DriftType",
     "Subject",
     "dumps",
     "exit_code",
-    "out_of_sight",
+    "unreachable_report",
     "parse",
     "read",
     "report",

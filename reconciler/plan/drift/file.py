@@ -11,7 +11,7 @@ from reconciler.model.names import Address
 from reconciler.plan.document import checks
 from reconciler.plan.document.canonical import line
 from reconciler.plan.document.canonical import parse as parse_json
-from reconciler.plan.drift.report import DriftReport, PolicyTally, Sort, Subject
+from reconciler.plan.drift.report import DriftReport, DriftType, PolicyTally, Subject
 
 FORMAT_VERSION = "1.0"
 _KIND = "DriftReport"
@@ -90,7 +90,7 @@ def _subject(subject: Subject) -> dict[str, Any]:
         "detail": subject.detail,
         "next_step": subject.next_step,
     }
-    if subject.sort is Sort.UNREAD:
+    if subject.sort is DriftType.UNREAD:
         row["drift_since"] = None if subject.drift_since_ms is None else checks.instant(subject.drift_since_ms)
     return row
 
@@ -98,8 +98,8 @@ def _subject(subject: Subject) -> dict[str, Any]:
 def _parse_cluster(value: object, *, newer: bool) -> DriftReport:
     row = checks.keys(value, _CLUSTER, where="a cluster of the report", newer=newer)
     return DriftReport(
-        cluster=checks.filled(row["cluster"], "cluster"),
-        cluster_id=checks.filled(row["cluster_id"], "cluster_id"),
+        cluster=checks.non_empty(row["cluster"], "cluster"),
+        cluster_id=checks.non_empty(row["cluster_id"], "cluster_id"),
         observed_at_ms=checks.instant_ms(row["observed_at"], "observed_at"),
         refused=checks.texts(row["refused"], "refused"),
         incomplete=checks.texts(row["incomplete"], "incomplete"),
@@ -127,8 +127,8 @@ def _parse_subject(value: object, wanted: frozenset[str], *, newer: bool) -> Sub
     drift_since = row.get("drift_since") if "drift_since" in wanted else None
     return Subject(
         address=_address(row["address"], "address"),
-        sort=checks.member(row["sort"], Sort, "sort"),
-        code=None if row["code"] is None else checks.filled(row["code"], "code"),
+        sort=checks.member(row["sort"], DriftType, "sort"),
+        code=None if row["code"] is None else checks.non_empty(row["code"], "code"),
         since_ms=checks.instant_ms(row["since"], "since"),
         detail=checks.text(row["detail"], "detail"),
         next_step=checks.text(row["next_step"], "next_step"),
@@ -137,4 +137,4 @@ def _parse_subject(value: object, wanted: frozenset[str], *, newer: bool) -> Sub
 
 
 def _address(value: object, name: str) -> Address:
-    return Address.parse(checks.filled(value, name))
+    return Address.parse(checks.non_empty(value, name))

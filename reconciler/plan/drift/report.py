@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 
 EXIT_IN_SYNC = 0
 EXIT_UNSEEN = 1
@@ -20,7 +23,7 @@ EXIT_DRIFT = 2
 UNREAD_CODE = "B103"
 
 
-class Sort(StrEnum):
+class DriftType(StrEnum):
     """What is wrong with a subject. Also the `sort` label of the metrics."""
 
     RECORDS = "records"
@@ -40,7 +43,7 @@ class Subject:
     """
 
     address: Address
-    sort: Sort
+    sort: DriftType
     code: str | None
     detail: str
     next_step: str
@@ -152,13 +155,13 @@ def _hidden(before: DriftReport, told: Container[Address], unread: Iterable[Subj
         whole = next((wholes[address] for address in above if address in wholes), None)
         if whole is None or old.address in told:
             continue
-        drifted = old.since_ms if old.sort is not Sort.UNREAD else old.drift_since_ms
-        since_ms = now_ms if old.sort is not Sort.UNREAD else min(old.since_ms, now_ms)
+        drifted = old.since_ms if old.sort is not DriftType.UNREAD else old.drift_since_ms
+        since_ms = now_ms if old.sort is not DriftType.UNREAD else min(old.since_ms, now_ms)
         found.append(replace(whole, address=old.address, since_ms=since_ms, drift_since_ms=drifted))
     return found
 
 
-def out_of_sight(
+def unreachable_report(
     cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
     """The report of a cluster that could not be planned at all: nothing is known, and what drifted before is not forgotten."""
@@ -169,7 +172,7 @@ def out_of_sight(
         unseen.append(
             Subject(
                 address=subject.address,
-                sort=Sort.UNREAD,
+                sort=DriftType.UNREAD,
                 code=UNREAD_CODE,
                 detail=why,
                 next_step="see why the cluster could not be read",
@@ -204,11 +207,11 @@ def _drift_since(address: Address, drifted: dict[Address, int], unseen: dict[Add
 def _of_action(action: Action, *, since_ms: int) -> Subject:
     match action:
         case DeleteRecords():
-            sort = Sort.RECORDS
+            sort = DriftType.RECORDS
         case DeleteGroup():
-            sort = Sort.GROUP
+            sort = DriftType.GROUP
         case ElectLeader():
-            sort = Sort.LEADER
+            sort = DriftType.LEADER
         case _:
             assert_never(action)
     match action.mode:
@@ -226,7 +229,7 @@ def _of_action(action: Action, *, since_ms: int) -> Subject:
 def _of_blocked(blocked: Blocked, *, since_ms: int, drift_since_ms: int | None = None) -> Subject:
     return Subject(
         address=blocked.address,
-        sort=Sort.UNREAD if blocked.unread else Sort.BLOCKED,
+        sort=DriftType.UNREAD if blocked.unread else DriftType.BLOCKED,
         code=blocked.code,
         detail=blocked.reason,
         next_step=blocked.next_step,

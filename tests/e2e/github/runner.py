@@ -19,12 +19,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from reconciler.gitops.home import Home
+from reconciler.gitops.install_source import InstallSource
 from tests.command import output
 from tests.e2e.github import expressions, gh
 
 REPOSITORY = "acme/housekeeping"
-HOME = Home("acme/reconciler", "0123456789" * 4)
+HOME = InstallSource("acme/reconciler", "0123456789" * 4)
 """Where the workflows install the program from."""
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.codes import TABLE, Operation, name_of
-from reconciler.model.ports import Answer
+from reconciler.kafka.error_mapping import TABLE, Operation, name_of
+from reconciler.model.ports import ResponseAction
 from tests.unit.apply import test_error_table as on_the_fake
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
@@ -107,13 +107,13 @@ ROWS_OF_THE_TABLE = [(operation, code) for operation, rows in TABLE.items() for 
 def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> None:
     """On the fake always, as what the table says; on real brokers in the test that is named, or for a reason not."""
     lists = {
-        Answer.READ_BACK: on_the_fake.READ_BACK,
-        Answer.RETRY: on_the_fake.RETRY,
-        Answer.STALE: on_the_fake.STALE,
-        Answer.FAILED: on_the_fake.FAILED,
-        Answer.WAITING: on_the_fake.WAITING,
-        Answer.DONE: on_the_fake.DONE,
-        Answer.HALVE: on_the_fake.FAILED,
+        ResponseAction.READ_BACK: on_the_fake.READ_BACK,
+        ResponseAction.RETRY: on_the_fake.RETRY,
+        ResponseAction.STALE: on_the_fake.STALE,
+        ResponseAction.FAILED: on_the_fake.FAILED,
+        ResponseAction.WAITING: on_the_fake.WAITING,
+        ResponseAction.DONE: on_the_fake.DONE,
+        ResponseAction.HALVE: on_the_fake.FAILED,
     }
     assert (operation, code) in lists[TABLE[operation][code]]
     provoked = ON_REAL_BROKERS.get((operation, code))

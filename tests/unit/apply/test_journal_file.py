@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply import journal as file_journal
-from reconciler.apply import resume
-from reconciler.apply.journal import FileJournal
 from reconciler.errors import JournalUnavailable
-from reconciler.kafka.codes import Operation
-from reconciler.model.entry import Author, Event
+from reconciler.journal import file as file_journal
+from reconciler.journal import interrupted
+from reconciler.journal.entry import Author, Event
+from reconciler.journal.file import FileJournal
+from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
@@ -112,7 +112,7 @@ def test_a_torn_last_line_is_harmless(made: FakeCluster, tmp_path: Path, journal
     fresh = FileJournal(journal._path)
     assert len(list(fresh.entries())) == 2
     assert set(fresh.last_purges()) == {AT}
-    fresh.intend([purge(made, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
+    fresh.record_intents([purge(made, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
     assert len(list(FileJournal(journal._path).entries())) == 3
     assert journal._path.read_bytes().count(b"\n") == 3
 
@@ -128,7 +128,7 @@ def test_damage_elsewhere_is_not_harmless(made: FakeCluster, tmp_path: Path, jou
 
 def test_a_journal_that_is_cut_off_while_it_is_read(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
     """By whoever rotates logs by copying: said, not waited for."""
-    journal.intend([purge(made, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
+    journal.record_intents([purge(made, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
     reading = journal.entries()
     next(reading)
     path = tmp_path / "kept" / "journal.jsonl"
@@ -147,7 +147,7 @@ def test_another_format_is_refused(journal: FileJournal) -> None:
 
 def test_no_intent_no_request(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
     """The disk is full: nothing is sent, everything is not attempted, and the reason is said."""
-    journal.intend([purge(made, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
+    journal.record_intents([purge(made, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
     size = journal._path.stat().st_size
     with full_disk(size + 100):
         outcomes = run(made, [purge(made, AT, 60), removal(made, "billing")], tmp_path, journal=journal).outcomes
@@ -175,15 +175,15 @@ def test_unreadable_folders_are_said(made: FakeCluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     journal = FileJournal(tmp_path / "file" / "journal.jsonl")
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
-        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
         journal.last_purges()
 
 
 def test_the_clock_is_the_newest_intent(made: FakeCluster, journal: FileJournal) -> None:
     """An intent without an outcome counts: nobody proved that nothing was sent."""
-    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.intend([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     assert journal.last_purges() == {AT: 200}
 
 
@@ -192,8 +192,8 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     made: FakeCluster, journal: FileJournal, sends: int, clock: int
 ) -> None:
     """An outcome with no send takes its own run's intent off the clock; a failure that was sent moves it to when the answer was there."""
-    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.intend([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     ended = outcome(purge(made, AT, 60), sends=sends, status=Status.FAILED)
     journal.record([ended], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
@@ -203,9 +203,9 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
 def test_a_run_that_did_nothing_ends_no_intent_of_another(made: FakeCluster, journal: FileJournal) -> None:
     """Run a sent and died; run b was stopped before its request. Whether a's was carried out is still to be read back."""
     action = purge(made, AT, 60)
-    journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
-        journal.intend([action], run_id="b", plan_digest=PLAN, at_ms=200)
+        journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
         journal.record([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
         assert {entry.run_id for entry in journal.unfinished(PLAN).values()} == {"a"}
     journal.record([outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300)
@@ -217,14 +217,14 @@ def test_threads_wait_for_a_frozen_process_together(
 ) -> None:
     """Eight lanes once waited one after another: two minutes each."""
     action = purge(made, AT, 60)
-    journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=1)
+    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=1)
     monkeypatch.setattr(file_journal, "_PATIENCE_S", 1.0)
     refused: list[float] = []
     began = time.monotonic()
 
     def lane() -> None:
         with pytest.raises(JournalUnavailable, match="held by another process"):
-            journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=2)
+            journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=2)
         refused.append(time.monotonic() - began)
 
     with journal._path.open("rb") as held:
@@ -242,8 +242,8 @@ def test_the_clock_of_a_run_beside_another_is_not_forgotten(made: FakeCluster, j
     """Stored between the intent and the outcome of another, it may still send; and one that was forgotten counts by its outcome."""
     action = purge(made, AT, 60)
     ended = outcome(action, sends=1, status=Status.APPLIED)
-    journal.intend([action], run_id="a", plan_digest=PLAN, at_ms=100)
-    journal.intend([action], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
     journal.record([ended], run_id="a", plan_digest=PLAN, at_ms=150)
     assert journal.last_purges(but_of="a") == {AT: 200}
     journal.record([ended], run_id="c", plan_digest=PLAN, at_ms=300)
@@ -256,14 +256,14 @@ def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_for_ever(
     made: FakeCluster, journal: FileJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run that was frozen in the middle of an append."""
-    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
+    journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
     monkeypatch.setattr(file_journal, "_PATIENCE_S", 0.05)
     with journal._path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(JournalUnavailable, match="held by another process for 0 s: see whether a run is frozen"):
             journal.last_purges()
         with pytest.raises(JournalUnavailable, match="held by another process"):
-            journal.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
+            journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
     assert journal.last_purges() == {AT: 1}
 
 
@@ -271,16 +271,16 @@ def test_the_clock_follows_another_process(made: FakeCluster, journal: FileJourn
     """What another run appends is seen by the next look, without reading everything again."""
     assert journal.last_purges() == {}
     other = FileJournal(journal._path)
-    other.intend([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    other.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     assert journal.last_purges() == {AT: 100}
-    other.intend([purge(made, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
+    other.record_intents([purge(made, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
     assert len(journal.last_purges()) == 2
 
 
 def test_an_interrupted_run_is_known_and_taken_up(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
     """What was begun and never ended is listed for its plan; when a later run of the plan ends it, it no longer is."""
     wanted = purge(made, AT, 60)
-    journal.intend([wanted], run_id="killed", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([wanted], run_id="killed", plan_digest=PLAN, at_ms=100)
     assert set(journal.unfinished(PLAN)) == {wanted.address}
     assert journal.unfinished("sha256:other") == {}
     assert run(made, [wanted], tmp_path, journal=journal).only.status is Status.APPLIED
@@ -292,7 +292,7 @@ def test_two_processes_append_whole_lines(made: FakeCluster, tmp_path: Path, jou
     script = """
 import pickle, sys
 from pathlib import Path
-from reconciler.apply.journal import FileJournal
+from reconciler.journal.file import FileJournal
 actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), FileJournal(Path(sys.argv[2]))
 for at in range(50):
     journal.intend(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
@@ -322,17 +322,17 @@ def test_an_interrupted_run_is_taken_up(tmp_path: Path) -> None:
     made.produce("orders", {0: 10, 1: 10, 2: 10})
     actions = [purge(made, TopicPartition("orders", number), 5) for number in range(3)]
     journal = FileJournal(tmp_path / "journal.jsonl")
-    journal.intend(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
-    journal.intend(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
+    journal.record_intents(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
+    journal.record_intents(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
     begun = journal.unfinished("sha256:plan")
     assert set(begun) == {action.address for action in actions[:2]}
-    assert "killed" in resume.told(begun)
-    assert "2 actions" in resume.told(begun)
+    assert "killed" in interrupted.progress_message(begun)
+    assert "2 actions" in interrupted.progress_message(begun)
     rechecked = [
         Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
         for action in (actions[0], actions[2])
     ]
-    every, ending = resume.taken_up(rechecked, begun)
+    every, ending = interrupted.annotate_interrupted(rechecked, begun)
     assert [outcome.action for outcome in every] == [actions[0], actions[2]]
     assert [outcome.action for outcome in ending] == [actions[0]]
     assert "run killed" in ending[0].detail
@@ -341,4 +341,4 @@ def test_an_interrupted_run_is_taken_up(tmp_path: Path) -> None:
     assert set(journal.unfinished("sha256:plan")) == {actions[1].address}
     # Whoever took it up sent nothing: the clock still runs from the intent of the run that was killed.
     assert journal.last_purges()[actions[0].partition] == 1
-    assert resume.told({}) == ""
+    assert interrupted.progress_message({}) == ""

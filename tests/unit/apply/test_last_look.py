@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.journal import FileJournal
 from reconciler.apply.results import exit_code
-from reconciler.kafka.codes import Operation
-from reconciler.model.action import AcceptedReader, Action, Election
+from reconciler.journal.file import FileJournal
+from reconciler.kafka.error_mapping import Operation
+from reconciler.model.action import Action
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupType
+from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
 
@@ -106,8 +108,8 @@ class SlowJournal(FileJournal):
         super().__init__(path)
         self.clock, self.seconds, self.meanwhile = clock, seconds, meanwhile
 
-    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
         self.clock.sleep(self.seconds)
         self.meanwhile()
 
@@ -221,7 +223,7 @@ def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeClus
     wanted = purge(made, AT, 60, every_ms=3_600_000)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
     journal = FileJournal(tmp_path / "journal.jsonl")
-    made.meanwhile = lambda _operation: journal.intend([wanted], run_id="other", plan_digest="p", at_ms=clock())
+    made.meanwhile = lambda _operation: journal.record_intents([wanted], run_id="other", plan_digest="p", at_ms=clock())
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
     assert exit_code([outcome]) == 5
@@ -266,9 +268,9 @@ def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster,
         found.append(run(made, [wanted], tmp_path, clock=clock, run_id="other").only.status)
 
     class Overtaken(FileJournal):
-        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
             other()
-            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     journal = Overtaken(tmp_path / "journal.jsonl")
     outcome = run(made, [mine], tmp_path, journal=journal, clock=clock).only
@@ -286,9 +288,9 @@ def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster,
     wanted = purge(made, AT, 60, every_ms=30_000)
 
     class Crossed(FileJournal):
-        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-            super().intend(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
+        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record_intents(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
 
     journal = Crossed(tmp_path / "journal.jsonl")
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
@@ -434,7 +436,7 @@ def test_accepted_readers_may_not_fall_further_behind(
 ) -> None:
     """A reader accepted at 30 may stand at 30 or later; further behind, or vanished, was not accepted."""
     made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     if position is None:
         del made.groups["slow"]
     else:
@@ -444,7 +446,7 @@ def test_accepted_readers_may_not_fall_further_behind(
 
 def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
     """A reader accepted at the log start needs no commit of its own."""
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("implied", 0),))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("implied", 0),))
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 
@@ -452,7 +454,7 @@ def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeClus
 def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_path: Path, moved: str) -> None:
     """The recheck leaves them alone wherever they are; a last look that did not would end stale in every run of the plan."""
     made.commit("console-1", {AT: 50})
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("console-1", 50),), except_groups=("console-*",))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("console-1", 50),), except_groups=("console-*",))
     if moved == "gone":
         del made.groups["console-1"]
     else:
@@ -463,14 +465,14 @@ def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_p
 def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
     """The plan removes the reader that its purge accepts, and the removal comes first."""
     made.commit("slow", {AT: 30})
-    wanted = [purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),)), removal(made, "slow")]
+    wanted = [purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(made, "slow")]
     assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
 
 
 def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
     """Stopped between removal and purge: the next run finds the group gone, as the plan wants it. Once the purge was stale for ever."""
     made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     del made.groups["slow"]
     assert run(made, [wanted], tmp_path).only.status is Status.STALE
     assert run(made, [wanted], tmp_path, gone=["slow"]).only.status is Status.APPLIED

@@ -7,14 +7,14 @@ import jsonschema
 import pytest
 
 from reconciler.apply import results
-from reconciler.apply.results import Header, exit_code
+from reconciler.apply.results import ResultsHeader, exit_code
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
-HEADER = Header(
+HEADER = ResultsHeader(
     run_id="run-1",
     plan_digest="sha256:plan",
     cluster="prod-eu",

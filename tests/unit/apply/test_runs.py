@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
+from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import Operation
-from reconciler.model.action import Action, DeleteRecords
-from reconciler.model.entry import Event
+from reconciler.apply.tuning import BatchLimits
+from reconciler.journal.entry import Event
+from reconciler.journal.file import FileJournal
+from reconciler.kafka.error_mapping import Operation
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.ports import PartitionNow
+from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import Ticker, election, purge, removal, run
 
@@ -39,7 +40,7 @@ def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Act
     return made, actions
 
 
-SMALL = Settings(records_per_call=7, groups_per_call=9, elections_per_call=11, window=50)
+SMALL = BatchLimits(records_per_call=7, groups_per_call=9, elections_per_call=11, window=50)
 
 
 def test_every_action_has_one_outcome(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
             sleep=clock.sleep,
             stop=lambda: stop,
             sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
-            settings=Settings(leaders_at_once=1, calls_per_leader=1).no_larger_than(4),
+            settings=BatchLimits(leaders_at_once=1, calls_per_leader=1).no_larger_than(4),
         )
         return [outcome.status for outcome in ended]
 
@@ -177,7 +178,7 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = Ticker()
     began = clock.now_ms
-    settings = Settings(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
+    settings = BatchLimits(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
     run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, settings=settings)
     longest = 250 + 500 + 1_000 + 4 * 2_000
     assert longest / 2 <= clock.now_ms - began <= longest
@@ -234,7 +235,7 @@ def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
 
     made.meanwhile = slowly
     clock, journal = Ticker(), FileJournal(tmp_path / "j.jsonl")
-    settings = Settings(records_per_call=1)
+    settings = BatchLimits(records_per_call=1)
     words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
         list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, settings=settings))
@@ -311,8 +312,8 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     stored, gone, clock = threading.Event(), threading.Event(), Ticker()
 
     class Late(FileJournal):
-        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
             if actions[0].address.partition == 1:
                 stored.set()
                 gone.wait(30)

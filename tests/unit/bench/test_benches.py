@@ -8,7 +8,7 @@ import pytest
 from bench import apply_command, apply_memory, manifests, plan_file, results
 from bench.apply_world import World, topic_names
 from bench.sizes import TOY
-from reconciler.load.files import load
+from reconciler.manifest.files import load
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 
 MODULES = sorted(path.stem for path in Path(results.__file__).parent.glob("*.py"))

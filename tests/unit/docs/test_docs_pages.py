@@ -12,26 +12,26 @@ import pytest
 import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reconciler import gitops
+from reconciler import gitops, report
+from reconciler.cli import commands as verbs
 from reconciler.cli import doctor as doctor_command
-from reconciler.cli import verbs
 from reconciler.cli.app import app
 from reconciler.cli.console import styled
-from reconciler.kafka.doctor import BrokerVersion, Clock, Examination
-from reconciler.kafka.rights import Purpose, Right, Selection, Wanted
-from reconciler.kinds.fields import format_instant
-from reconciler.load.files import load
-from reconciler.load.first import first_set
-from reconciler.load.reference import filled
-from reconciler.model.names import Address, Place
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
+from reconciler.manifest.files import load
+from reconciler.model.block_codes import REASONS
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan, Satisfied, Source, in_order
-from reconciler.model.reasons import REASONS
+from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.onboarding import SCHEMA, Checkup
-from reconciler.plan import drift, render
+from reconciler.onboarding import SCHEMA, ClusterCheck
+from reconciler.plan import drift
+from reconciler.policies.fields import format_instant
 from tests.strategies.examples import purge, removal
+from tools.generate_docs import filled
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -46,11 +46,11 @@ def a_plan() -> Plan:
         "clicks",
         0,
         policy="clicks",
-        declared_at=Place("manifests/prod-eu/clicks.yaml", 1, 1),
+        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 1, 1),
         topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
     )
     old_etl = removal(
-        declared_at=Place("manifests/prod-eu/clicks.yaml", 8, 1),
+        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 8, 1),
         reason=f"EMPTY, no activity since {format_instant(NOW_MS - 9 * DAY_MS)}",
         fingerprint="f" * 64,
         last_activity_ms=NOW_MS - 9 * DAY_MS,
@@ -62,7 +62,7 @@ def a_plan() -> Plan:
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
         expires_at_ms=NOW_MS + DAY_MS,
-        decisions=in_order([clicks, old_etl, *settled]),
+        decisions=sort_decisions([clicks, old_etl, *settled]),
         source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
     )
 
@@ -82,14 +82,14 @@ def outcomes(plan: Plan) -> list[Outcome]:
     ]
 
 
-def a_checkup() -> Checkup:
-    topics = TopicNeed(
+def a_checkup() -> ClusterCheck:
+    topics = TopicRequest(
         topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), last_purge=True
     )
-    wanted = Wanted(
-        needs=Needs(
-            topics=(topics, TopicNeed(topics=(Selector("*"),))),
-            groups=(GroupNeed(groups=(Selector("old-etl"),), activity=True),),
+    wanted = RequiredAccess(
+        needs=ScanRequest(
+            topics=(topics, TopicRequest(topics=(Selector("*"),))),
+            groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
             cluster_records=True,
         ),
         purges=(Selection(selectors=(Selector("clicks"),)),),
@@ -99,22 +99,22 @@ def a_checkup() -> Checkup:
     )
     spoken = {"DeleteRecords": (0, 2), "DeleteGroups": (0, 2), "ElectLeaders": (0, 2)}
     rights = [
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", total=1, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="READ", resource="topic", total=2, breaks=""),
-        Right(
-            purpose=Purpose.APPLY,
+        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
+        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
+        Permission(purpose=Role.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", total=1, breaks=""),
+        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
+        Permission(purpose=Role.PLAN, operation="READ", resource="topic", total=2, breaks=""),
+        Permission(
+            purpose=Role.APPLY,
             operation="DELETE",
             resource="topic",
             total=1,
             missing=("clicks",),
             breaks="apply cannot delete these topics' records",
         ),
-        Right(purpose=Purpose.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
-        Right(
-            purpose=Purpose.ELECTIONS,
+        Permission(purpose=Role.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
+        Permission(
+            purpose=Role.ELECTIONS,
             operation="ALTER",
             resource="cluster",
             total=1,
@@ -122,12 +122,12 @@ def a_checkup() -> Checkup:
             breaks="apply cannot elect leaders",
         ),
     ]
-    found = Examination(
+    found = DoctorReport(
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
         versions=(BrokerVersion(broker="broker-1:9093", kafka_4=True, operations=spoken),),
-        clock=Clock(age_ms=3_000),
+        clock=ClockSkew(age_ms=3_000),
         topics=("clicks", "payments", *(f"topic-{number}" for number in range(39))),
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
@@ -135,7 +135,9 @@ def a_checkup() -> Checkup:
         unseen=(),
         journal_missing=False,
     )
-    return Checkup(cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), wanted=wanted, found=found)
+    return ClusterCheck(
+        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), wanted=wanted, found=found
+    )
 
 
 def fenced(text: str, language: str = "text") -> str:
@@ -201,18 +203,18 @@ def verb_pages() -> Iterator[str]:
 
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
-    written = first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
+    written = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
     paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
     reasons = (f"**{code}** {told.title}. {told.explanation}\n" for code, told in REASONS.items())
     return {
-        "comment": fenced(render.markdown(plan), "markdown"),
-        "issue": fenced(render.drift_markdown(drift.report(plan)), "markdown"),
-        "doctor": fenced(styled(doctor_command._text(checkup, Purpose.APPLY), colour=False)),
+        "comment": fenced(report.markdown(plan), "markdown"),
+        "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
+        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), colour=False)),
         "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validated(written, folder)),
-        "plan": fenced(styled(render.text(plan, saved_to="plan.json"), colour=False)),
-        "apply": fenced(styled(render.results_text(plan, outcomes(plan)), colour=False)),
+        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), colour=False)),
+        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), colour=False)),
         "reasons": "\n".join(reasons),
         "verbs": "\n".join(verb_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
@@ -274,11 +276,11 @@ def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     if not any("kind: Cluster" in block for block in blocks):
-        blocks.append(first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
+        blocks.append(starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
     for number, block in enumerate(blocks):
         (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
     if name == "rights.md":
-        leaders = first_set(CLUSTER_ID, ["b:1"], "prod-eu")["manifests/prod-eu/leaders.yaml"]
+        leaders = starter_manifests(CLUSTER_ID, ["b:1"], "prod-eu")["manifests/prod-eu/leaders.yaml"]
         (tmp_path / "leaders.yaml").write_text(leaders, encoding="utf-8")
     load([tmp_path], now_ms=NOW_MS)
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from bench import scaling
-from reconciler.load.reference import filled
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts
 from reconciler.scan import export
-from reconciler.scan.sources import Options
+from reconciler.scan.data_sources import Options
+from tools.generate_docs import filled
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scan.md"
@@ -96,7 +96,7 @@ def test_code_that_reads_the_files_runs(
         replicas=(1,),
         in_sync=(1,),
         stable_end=20,
-        readers=(Reader("billing", 7),),
+        readers=(ConsumerPosition("billing", 7),),
     )
     snapshot = ClusterSnapshot(
         cluster_id="c",

@@ -10,10 +10,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import gitops
-from reconciler.gitops.home import Home
+from reconciler.gitops.install_source import InstallSource
 
 ROOT = Path(__file__).parents[3]
-HOME = Home("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
+HOME = InstallSource("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
 OWN = gitops.github(None, version="1.2.3")
 WRITTEN = gitops.github(HOME, version="1.2.3")
 USED = f"acme/reconciler/.github/actions/reconciler@{HOME.commit} # reconciler 1.2.3"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reconciler.kafka.doctor import Clock, versions
-from reconciler.model.snapshot import Unread
+from reconciler.kafka.doctor import ClockSkew, versions
+from reconciler.model.snapshot import Unknown
 
 
 def lines(broker: str, **apis: str) -> list[str]:
@@ -33,10 +33,10 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
         (-4_000, False, True),
         (-6_000, True, False),
         (61_000, False, False),
-        (Unread("no log"), False, False),
+        (Unknown("no log"), False, False),
     ],
 )
-def test_clocks_agree_only_where_a_fresh_stamp_says_so(age_ms: int | Unread, behind: bool, proven: bool) -> None:
+def test_clocks_agree_only_where_a_fresh_stamp_says_so(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
     """A stamp from the future means that we are behind; an old one, or none, proves nothing either way."""
-    clock = Clock(age_ms=age_ms)
+    clock = ClockSkew(age_ms=age_ms)
     assert (clock.behind, clock.proven) == (behind, proven)

@@ -10,18 +10,18 @@ import pytest
 
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
-from reconciler.kafka import child, connect, now
-from reconciler.kafka.asking import Deadline
-from reconciler.kafka.child import Children
+from reconciler.kafka import connect, now, worker_process
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal import TopicJournal
-from reconciler.kafka.listing import topic_id_text
-from reconciler.model.action import Election
+from reconciler.kafka.topics import topic_id_text
+from reconciler.kafka.worker_process import WorkerPool
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Answer
-from reconciler.model.snapshot import Unread
+from reconciler.model.ports import ResponseAction
+from reconciler.model.snapshot import Unknown
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge, run
 from tests.golden.wording import mentions
@@ -48,15 +48,15 @@ def test_facts_are_unread_and_requests_are_read_back() -> None:
     gateway = KafkaGateway(NOWHERE)
     partition = gateway.partitions_now([AT], offsets=True)[AT]
     assert partition.exists
-    assert isinstance(partition.log_start, Unread)
+    assert isinstance(partition.log_start, Unknown)
     group = gateway.groups_now(["billing"])["billing"]
-    assert isinstance(group.listed, Unread)
+    assert isinstance(group.listed, Unknown)
     assert LIMIT in group.listed.reason
     for answer in (
         gateway.delete_records({AT: 5})[AT],
         gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
     ):
-        assert (answer.answer, answer.no_effect, answer.sent) == (Answer.RETRY, True, False)
+        assert (answer.answer, answer.no_effect, answer.sent) == (ResponseAction.RETRY, True, False)
 
 
 @pytest.mark.usefixtures("unopened")
@@ -93,10 +93,10 @@ def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyP
     def refuse(*_arguments: object, **_more: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(child.subprocess, "Popen", refuse)
+    monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
     gateway = KafkaGateway(NOWHERE)
-    assert gateway.delete_groups(["billing"])["billing"].answer in (Answer.READ_BACK, Answer.RETRY)
-    assert isinstance(gateway.committed({"billing": [AT]})["billing", AT], Unread)
+    assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
+    assert isinstance(gateway.committed({"billing": [AT]})["billing", AT], Unknown)
 
 
 @pytest.mark.usefixtures("unopened")
@@ -118,12 +118,12 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         list_consumer_groups=lambda **_options: listing,
         describe_cluster=lambda **_options: described,
     )
-    found = now.groups(client, Children(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
-    assert isinstance(found["billing"].listed, Unread)
+    found = now.groups(client, WorkerPool(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
+    assert isinstance(found["billing"].listed, Unknown)
     assert mentions(found["billing"].listed.reason, "elsewhere", "here")
 
 
 def test_no_topic_id_is_not_an_id() -> None:
     """All zeros (KIP-516): a topic that was made again would look the same."""
-    assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unread)
+    assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unknown)
     assert topic_id_text("kAwXdc4bS8u+/XAMPLE0g==") == "kAwXdc4bS8u-_XAMPLE0g"

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from reconciler.model.action import ElectLeader, Mode
+from reconciler.model.action import Mode
 from reconciler.model.names import NOWHERE, Address
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.drift import DriftReport, Sort
 from tests.strategies import examples

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.reasons import REASONS
+from reconciler.model.block_codes import REASONS
 from reconciler.plan import document
 from reconciler.plan.document.header import FORMAT_VERSION
 

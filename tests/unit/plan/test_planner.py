@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from reconciler.errors import UsageError, WrongCluster
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler.model.action import Mode
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Decision, ManifestFile, PolicyNote, Satisfied, Skipped, Source
-from reconciler.model.snapshot import GroupState, Unread
+from reconciler.model.plan import Blocked, Decision, ManifestFile, PolicyInfo, Satisfied, Skipped, Source
+from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
 from tests.strategies.facts import (
     CLUSTER_ID,
@@ -60,8 +63,8 @@ def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
     assert plan.targets == ()
     assert plan.incomplete == ()
     assert plan.notes == (
-        PolicyNote(policy=Address("LeaderPolicy", "reasoned"), owner=None, reason="even load"),
-        PolicyNote(policy=Address("RetentionFloor", "owned"), owner="team", reason=None),
+        PolicyInfo(policy=Address("LeaderPolicy", "reasoned"), owner=None, reason="even load"),
+        PolicyInfo(policy=Address("RetentionFloor", "owned"), owner="team", reason=None),
     )
     assert [verdict.id for verdict in plan.limits] == [
         "topics",
@@ -457,7 +460,7 @@ def test_a_target_that_is_no_address_is_wrong_usage() -> None:
 
 def test_incompleteness_is_said_in_sentences() -> None:
     """Each list that this plan rests on, and how much was left undecided for it."""
-    changes = {key: Unread(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
+    changes = {key: Unknown(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
     facts = snapshot(
         purgeable(0, log_start=LOST), purgeable(1, stable_end=LOST), group("old-etl", idle=LOST), **changes
     )

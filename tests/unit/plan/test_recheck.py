@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.action import AcceptedReader, Consumers, DeleteGroup, DeleteRecords, Election
+from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import recheck
 from reconciler.plan.recheck import Recheck
 from tests.strategies import examples
@@ -298,13 +300,13 @@ def test_all_named_groups_are_looked_at() -> None:
 )
 def test_an_accepted_reader_may_not_have_fallen_further_behind(committed: int, detail: str | None) -> None:
     """It would skip more than was reviewed."""
-    action = purge(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))
+    action = purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))
     found = purged(action, readers=(reader("late", committed),))
     assert found == (None if detail is None else (Status.STALE, detail))
 
 
 def test_an_accepted_reader_that_is_gone_is_in_nobodys_way() -> None:
-    assert purged(purge(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))) is None
+    assert purged(purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))) is None
 
 
 def test_excepted_groups_are_not_looked_at_again() -> None:

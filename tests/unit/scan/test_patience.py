@@ -6,31 +6,31 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import Work
-from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.listing import ListedPartition, ListedTopic, TopicListing
-from reconciler.model.needs import Needs, TopicNeed
+from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.topics import PartitionMetadata, TopicListing, TopicMetadata
+from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan import wishes
+from reconciler.scan import requests
 from reconciler.scan.scan import _chunks, _limit_s, _Listed, _Log, _work
+from reconciler.scan.task_rows import ScanTask
 
-NEEDS = Needs(topics=(TopicNeed(topics=(Selector("*"),), offsets=True),))
+NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
 
 
-def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[Work, float, float]:
+def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[ScanTask, float, float]:
     """The work, its expected time of reading, and the seconds until silent brokers are given up."""
-    listed = tuple(ListedPartition(number, 1, (1,), (1,)) for number in range(partitions))
-    topics = TopicListing((1,), {"t": ListedTopic("t", "id", False, listed)}, None)
+    listed = tuple(PartitionMetadata(number, 1, (1,), (1,)) for number in range(partitions))
+    topics = TopicListing((1,), {"t": TopicMetadata("t", "id", False, listed)}, None)
     found = _Listed(
         topics=topics,
         groups=GroupListing({}, None, None),
         policies=Future(),
-        wishes=tuple(wishes.wishes(NEEDS, topics)),
+        wishes=tuple(requests.partition_requests(NEEDS, topics)),
         counted=frozenset(),
         commit_groups=frozenset(),
         log=_Log(sizes={0: log_records}, partitions=1),
     )
-    reading_s = wishes.reading_s(_chunks(found), found.log.sizes)
+    reading_s = requests.estimated_seconds(_chunks(found), found.log.sizes)
     before = time.time()
     work = _work(NEEDS, Connection(("127.0.0.1:1",), timeout_s=timeout_s), found, reading_s)
     return work, reading_s, work.until_s - before
@@ -50,8 +50,8 @@ def test_a_part_of_the_log_that_was_half_answered_costs_no_patience(
     log_start: int | None, high_watermark: int | None
 ) -> None:
     """Its size was once minus two thousand million, and so was what all others had left."""
-    assert wishes.log_size(log_start, high_watermark) == 0
-    assert wishes.log_size(3, 9) == 6
+    assert requests.log_size(log_start, high_watermark) == 0
+    assert requests.log_size(3, 9) == 6
 
 
 def test_the_whole_job_has_longer_than_its_chunks() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import remote, session
-from reconciler.scan.aside import Aside
-from reconciler.scan.session import Engine, Start, close
+from reconciler.scan import session, spark_connect
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.timed_call import TimedCall
 
-ENGINE = Engine(remote="sc://server:15002")
+ENGINE = SparkTarget(remote="sc://server:15002")
 
 
 class Server:
@@ -25,10 +25,10 @@ class Server:
         self.upload = threading.Event()
         self.uploaded = threading.Event()
 
-    def connect(self, _engine: Engine) -> Any:
+    def connect(self, _engine: SparkTarget) -> Any:
         given = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
         self.made.append(given)
-        session._held = session._Held(leave=Aside(lambda: self.released.append(given)), session=given)
+        session._held = session.SessionHandle(leave=TimedCall(lambda: self.released.append(given)), session=given)
         return given
 
     def ship(self, given: Any) -> None:
@@ -48,8 +48,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(session, "_ABANDON_LIMIT_S", 0.1)
     monkeypatch.setattr(session, "_connect", made.connect)
     monkeypatch.setattr(session, "ship", made.ship)
-    monkeypatch.setattr(remote, "need_listener", lambda _address: None)
-    monkeypatch.setattr(remote, "forget", lambda _session: None)
+    monkeypatch.setattr(spark_connect, "need_listener", lambda _address: None)
+    monkeypatch.setattr(spark_connect, "forget", lambda _session: None)
     yield made
     made.upload.set()
     close()
@@ -66,23 +66,23 @@ def eventually(done: Callable[[], bool]) -> None:
 
 def test_a_session_without_our_code_is_not_a_warm_one(server: Server) -> None:
     """The upload of the first round hangs; the second is not given a session in which no task could run."""
-    first = Start(ENGINE)
+    first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed, match="no Spark session within"):
         first.result()
-    second = Start(ENGINE).result()
+    second = PendingSession(ENGINE).result()
     assert second is server.made[1]
     assert server.with_code == [second]
     assert server.released == [server.made[0]]
-    assert Start(ENGINE).result() is second, "and this one is warm"
+    assert PendingSession(ENGINE).result() is second, "and this one is warm"
 
 
 def test_a_start_that_fails_late_closes_no_other_session(server: Server) -> None:
-    first = Start(ENGINE)
+    first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed):
         first.result()
-    second = Start(ENGINE).result()
+    second = PendingSession(ENGINE).result()
     server.upload.set()
     eventually(lambda: not first._thread.is_alive())
     assert server.uploaded.is_set()
     assert server.released == [server.made[0]]
-    assert Start(ENGINE).result() is second
+    assert PendingSession(ENGINE).result() is second

@@ -4,8 +4,8 @@ import pytest
 
 from reconciler.model.names import Address
 from reconciler.plan.document import checks
-from reconciler.plan.document.parse import Rows
-from reconciler.plan.render import phrases
+from reconciler.plan.document.parse import RowParser
+from reconciler.text import formatting
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1], float("inf"), float("-inf"), float("nan")])
@@ -39,12 +39,12 @@ def test_instants_outside_the_calendar_are_refused_and_still_shown(ms: int) -> N
     """A header cannot hold them; a timestamp from a log is shown as the number it is."""
     with pytest.raises(ValueError, match="years 1 to 9999"):
         checks.instant(ms)
-    assert phrases.at(ms) == f"{ms} ms since 1970"
+    assert formatting.format_time(ms) == f"{ms} ms since 1970"
 
 
 def test_shared_values_do_not_grow_without_bound() -> None:
     """A plan with a reason of its own for each of its actions is read in bounded memory."""
-    rows = Rows()
+    rows = RowParser()
     for number in range(5_000):
         assert rows.address(f"GroupRemoval/a/{number}") == Address("GroupRemoval", "a", str(number))
     assert len(rows._shared) <= 4_096
@@ -64,7 +64,7 @@ def test_shared_values_do_not_grow_without_bound() -> None:
 )
 def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
     """A day and five seconds is a day."""
-    assert phrases.duration(ms) == told
+    assert formatting.duration(ms) == told
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
 )
 def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, told: str) -> None:
     """99.96 % is not everything, and one record of a million is not none."""
-    assert phrases.percent(value) == told
+    assert formatting.percent(value) == told

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from reconciler import __version__
 from reconciler.errors import PlanUnusable
-from reconciler.model.action import AcceptedReader
-from reconciler.model.names import Address, Place
-from reconciler.model.plan import LimitVerdict, ManifestFile, Plan, PolicyNote, Skipped, Source, UsedWaiver
+from reconciler.model.names import Address, SourceLocation
+from reconciler.model.plan import LimitVerdict, ManifestFile, Plan, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.operations.delete_records import AcceptedLag
 from reconciler.plan import document
 from reconciler.plan.document import checks
-from reconciler.plan.document.digest import bound
+from reconciler.plan.document.digest import approved_fields
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, digest_by_hand, election, plan, purge, removal, satisfied, waiting
 
@@ -157,7 +157,7 @@ def test_a_forger_who_recomputes_the_digest_gains_nothing(old: str, new: str, tm
 
 def test_nobody_vouches_where_a_reader_skips(tmp_path: Path) -> None:
     """`vouched` takes records out of the limits: planning says it only where no group is let skip any, and so must a file."""
-    text = document.dumps(plan(purge(named=("billing",), accepted=(AcceptedReader("audit", 52_000),))))
+    text = document.dumps(plan(purge(named=("billing",), accepted=(AcceptedLag("audit", 52_000),))))
     assert "vouched is true, but" in refused(text.replace('"vouched": false', '"vouched": true'), tmp_path)
 
 
@@ -282,7 +282,7 @@ def test_no_flipped_character_changes_what_would_be_done(
         read = document.read(path)
     except PlanUnusable:
         return
-    assert [bound(action) for action in read.actions] == [bound(action) for action in WHOLE.actions]
+    assert [approved_fields(action) for action in read.actions] == [approved_fields(action) for action in WHOLE.actions]
 
 
 def test_a_newer_minor_version_may_add_fields_anywhere(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ VERDICT = LimitVerdict(
             limit="topics",
             value=7,
             expires_ms=1_795_341_600_000,
-            declared_at=Place("waivers.yaml", 3, 1),
+            declared_at=SourceLocation("waivers.yaml", 3, 1),
         ),
     ),
 )
@@ -335,7 +335,7 @@ HEADED = document.dumps(
         source=Source(commit="4f2c9aa", manifests=(ManifestFile(path="a.yaml", sha256="ab" * 32),)),
         targets=("RetentionFloor/orders-gdpr",),
         incomplete=("something",),
-        notes=(PolicyNote(policy=Address("RetentionFloor", "orders-gdpr"), owner="team", reason="law"),),
+        notes=(PolicyInfo(policy=Address("RetentionFloor", "orders-gdpr"), owner="team", reason="law"),),
     )
 )
 IN_THE_HEADER = [

@@ -1,0 +1,330 @@
+"""What the manifest language refuses and accepts, across kinds. Docstrings quote the sentence of docs/manifests.md or of the design."""
+
+import re
+
+import pytest
+
+from reconciler.manifest.diagnostics import Rendering, render
+from reconciler.manifest.nodes import Node
+from reconciler.manifest.validation_errors import _what_fits, _words
+from reconciler.model.action import Mode
+from reconciler.policies import RetentionFloor
+from tests.golden.wording import mentions
+from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
+from tests.unit.manifest.checking import accepted, codes, outcome, told
+
+
+def test_the_example_of_the_design_reads_as_promised() -> None:
+    """All errors are reported "each with a stable code, the place and the source line": to the letter."""
+    text = (
+        "# yaml-language-server: $schema=../schemas/manifest.json\napiVersion: reconciler/v1\nkind: RetentionFloor\n"
+        "metadata:\n  name: orders-gdpr\nspec:\n  topics: [orders]\n  keep: {newerThan: 7d}\n  partitons: [0, 1]\n"
+    )
+    _, found = outcome({"c.yaml": CLUSTER, "manifests/prod-eu/orders.yaml": text})
+    assert render([each for each in found if each.code != "M403"], Rendering.TEXT) == (
+        "error[M112]: unknown field `partitons`\n"
+        "  --> manifests/prod-eu/orders.yaml:9:3\n"
+        "   |\n"
+        " 9 |   partitons: [0, 1]\n"
+        "   |   ^^^^^^^^^ did you mean `partitions`?\n"
+        "   = in RetentionFloor/orders-gdpr, spec\n"
+    )
+
+
+def test_all_errors_at_once_in_file_order() -> None:
+    """ "All errors of a run are reported at once, in file order"."""
+    broken = floor("topics: []\nkeep: {newerThan: 7, lst: 5}\nconsumers: nobody\npartitons: [0]")
+    _, found = outcome({"b.yaml": broken, "c.yaml": CLUSTER, "a.yaml": "kind: [\n"})
+    assert [(each.place.path, each.place.line, each.code) for each in found if each.code != "M403"] == [
+        ("b.yaml", 5, "M116"),
+        ("b.yaml", 6, "M121"),
+        ("b.yaml", 6, "M112"),
+        ("b.yaml", 7, "M118"),
+        ("b.yaml", 8, "M112"),
+        ("a.yaml", 2, "M101"),
+    ]
+
+
+def test_every_diagnostic_has_all_its_parts() -> None:
+    """Every error has code, file, line, column, the source line with its span, where in the manifest, and a hint."""
+    for each in told(floor("topics: [2024]\nkeep: {newerThan: 7d, last: -1}\nevery: 5\nexceptGroups:\n<<: {a: 1}")):
+        assert each.place.path == "it.yaml"
+        assert each.place.line > 0
+        assert each.place.column > 0
+        assert each.source_line is not None
+        assert each.end_column > each.place.column
+        assert each.where.startswith("in RetentionFloor/orders, spec")
+        assert each.hint
+
+
+def test_several_documents_and_files() -> None:
+    """ "Several documents per file, several files per folder, folders nest"."""
+    made, _ = outcome(
+        {
+            "cluster.yaml": CLUSTER + "---\n" + floor(GOOD),
+            "team/clicks.yaml": floor("topics: [clicks]\nkeep: {last: 5}", name="clicks"),
+        }
+    )
+    assert made is not None
+    assert [policy.metadata.name for policy in made.for_cluster().policies] == ["clicks", "orders"]
+
+
+def test_mode_is_merge_unless_said() -> None:
+    """ "mode: merge (default) … continuous"."""
+    (policy,) = accepted(floor(GOOD)).policies
+    assert policy.mode is Mode.MERGE
+    (policy,) = accepted(floor(GOOD, more="mode: continuous\n")).policies
+    assert policy.mode is Mode.CONTINUOUS
+    assert codes(floor(GOOD, more="mode: always\n")) == ["M118"]
+    assert codes(manifest("Waiver", "w", WAIVED, more="mode: merge\n") + "---\n" + floor(GOOD)) == ["M112"]
+
+
+def test_owner_and_reason_are_carried() -> None:
+    """ "owner: … shown in the plan; reason: … shown in the plan"."""
+    text = manifest("RetentionFloor", "orders", GOOD, metadata="owner: team-orders, reason: erase after 30 days")
+    (policy,) = accepted(text).policies
+    assert (policy.metadata.owner, policy.metadata.reason) == ("team-orders", "erase after 30 days")
+
+
+def test_policies_know_where_they_were_declared() -> None:
+    """A policy "carries where it was declared": the first line of its document."""
+    (policy,) = accepted("# a comment\n---\n" + floor(GOOD)).policies
+    assert str(policy.declared_at) == "it.yaml:3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "near"), [("RetentionFlor", "RetentionFloor"), ("groupRemoval", "GroupRemoval"), ("Waver", "Waiver")]
+)
+def test_unknown_kinds(kind: str, near: str) -> None:
+    """ "unknown kinds", with the one that is meant; the manifest is read on as that kind."""
+    (first, *rest) = told(manifest(kind, "orders", "nothing: 1"))
+    assert first.code == "M120"
+    assert f"`{near}`" in first.hint
+    assert "M112" in [each.code for each in rest]
+
+
+def test_kind_that_nothing_resembles() -> None:
+    """An unknown kind that resembles none lists them all, and nothing else is said of its fields."""
+    (only,) = told(manifest("Deployment", "orders", "replicas: 1"))
+    assert only.code == "M120"
+    assert only.hint.endswith("Cluster, RetentionFloor, GroupRemoval, LeaderPolicy, Waiver")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("apiVersion: reconciler/v1\nmetadata: {name: a}\n", ["M113"]),
+        ("kind: 7\n", ["M114"]),
+        ("kind: [Cluster]\n", ["M114"]),
+        ("kind: 010\n", ["M110"]),
+        ("{}\n", ["M113"]),
+    ],
+)
+def test_a_document_without_a_kind(text: str, expected: list[str]) -> None:
+    """Without a kind nothing else can be known; a kind that is no text is refused as such."""
+    assert codes(text) == expected
+
+
+def test_api_version() -> None:
+    """An unknown apiVersion is refused, and the one that exists is named."""
+    (only,) = told(floor(GOOD).replace("reconciler/v1", "reconciler/v2"))
+    assert only.code == "M118"
+    assert "reconciler/v1" in only.hint
+    assert codes(floor(GOOD).replace("apiVersion: reconciler/v1\n", "")) == ["M113"]
+
+
+def test_missing_parts_of_the_envelope() -> None:
+    """A manifest without metadata, name or spec says which is missing."""
+    assert codes("apiVersion: reconciler/v1\nkind: RetentionFloor\n") == ["M113", "M113"]
+    assert codes(floor(GOOD).replace("{name: orders}", "{owner: me}")) == ["M113"]
+    assert codes(floor(GOOD).replace("{name: orders}", "orders")) == ["M114"]
+    assert codes(floor(GOOD).replace("{name: orders}", "{name: 7}")) == ["M115"]
+
+
+@pytest.mark.parametrize("name", ["Orders", "-orders", "orders-", "a" * 64, "a/b", "a b", ".", "ordérs"])
+def test_names_are_plain(name: str) -> None:
+    """A name is an address: lower-case letters, digits, dots and dashes, at most 63 characters."""
+    assert codes(floor(GOOD, name=f"'{name}'")) == ["M119"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("owner: 2024", "M115"),
+        ("owner: true", "M115"),
+        ("owner: 1.5", "M115"),
+        ("owner: ''", "M116"),
+        ("owner: [me]", "M114"),
+        ("owner:", "M116"),
+        ("ower: me", "M112"),
+        ("1: me", "M112"),
+        ("true: me", "M112"),
+    ],
+)
+def test_unquoted_scalars_say_quote_it(line: str, expected: str) -> None:
+    """ "unquoted scalars that YAML turned into something else (hint: quote it)", "wrong types", "empty"."""
+    (only,) = told(floor(GOOD).replace("metadata: {name: orders}", f"metadata:\n  name: orders\n  {line}"))
+    assert only.code == expected
+    if expected == "M115":
+        assert f'"{line.partition(": ")[2]}"' in only.hint
+
+
+def test_yes_and_no_stay_text() -> None:
+    """YAML 1.2: `no` is text, and a group of that name is a group of that name."""
+    (policy,) = accepted(floor("topics: [orders]\nkeep: {unreadBy: [no, yes]}")).policies
+    assert isinstance(policy, RetentionFloor)
+    assert policy.spec.keep.unread_by == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "topics: []\nkeep: {last: 5}",
+        "topics: [orders]\nkeep: {unreadBy: []}",
+        "topics: [orders]\nkeep: {fromOffset: {}}",
+        "topics: [orders]\nexceptTopics: []\nkeep: {last: 5}",
+        "topics: [orders]\npartitions: []\nkeep: {last: 5}",
+        "topics: ['']\nkeep: {last: 5}",
+        "topics: [orders]\nkeep: {unreadBy: ['']}",
+        "topics: [orders]\nexceptTopics:\nkeep: {last: 5}",
+    ],
+)
+def test_empty_lists_are_refused(spec: str) -> None:
+    """ "empty lists": each could be meant as none or as all. A list whose entries are commented out is no list."""
+    assert codes(floor(spec)) == ["M116"]
+
+
+def test_empty_keep_is_refused() -> None:
+    """ "an empty `keep`"."""
+    assert codes(floor("topics: [orders]\nkeep: {}")) == ["M214"]
+
+
+def test_misspelt_fields_are_read_on() -> None:
+    """A misspelt field is taken for the one that is meant, so that one run tells everything and nothing twice."""
+    found = told(floor('topic: ["clicks-*"]\nkep: {lst: -5}'))
+    assert [(each.code, each.place.line, each.place.column) for each in found] == [
+        ("M112", 5, 3),
+        ("M112", 6, 3),
+        ("M112", 6, 9),
+        ("M119", 6, 14),
+    ]
+    assert [each.where for each in found[2:]] == ["in RetentionFloor/orders, spec.keep"] * 2
+
+
+def test_two_misspelt_for_one() -> None:
+    """Two unknown fields near one known field: only one of them can have been meant."""
+    found = told(floor("topics: [orders]\nkeep: {last: 5}\npartitons: [0]\npartitionz: [1]\nzzz: 1"))
+    assert [each.code for each in found] == ["M112"] * 3
+    assert mentions(found[2].hint, "topics", "keep")
+
+
+def test_unknown_field_where_no_fields_are() -> None:
+    """An unknown field of a nested mapping lists what is known there."""
+    (only,) = told(floor("topics: [orders]\nkeep: {last: 5, zzz: 1}"))
+    assert only.code == "M112"
+    assert only.hint.endswith("newerThan, since, last, fromOffset, topicId, unreadBy")
+
+
+def test_wrong_types() -> None:
+    """ "wrong types": the expected type and the one that is there, in the words of the language."""
+    for spec, types in (
+        (
+            "topics: orders\nkeep: 5\npartitions: {a: 1}\ndriftAfter: [1]",
+            [("list", "text"), ("mapping", "number"), ("list", "mapping"), ("duration",)],
+        ),
+        ("topics: [orders]\nkeep: {last: many, fromOffset: [1]}", [("whole number", "text"), ("mapping", "list")]),
+        (
+            "topics: [orders]\nkeep: {last: 1.5}\npartitions: [true]",
+            [("whole number",), ("whole number", "true or false")],
+        ),
+    ):
+        for diagnostic, words in zip(told(floor(spec)), types, strict=True):
+            assert diagnostic.code == "M114"
+            assert re.search(".*".join(words), diagnostic.message)
+    assert codes(floor(GOOD + "\nconsumers: 5\nexpectAtMost: [1]")) == ["M115", "M114"]
+
+
+def test_quoted_numbers_say_so() -> None:
+    """A number in quotes is text; the hint is to leave them out."""
+    (only,) = told(floor("topics: [orders]\nkeep: {last: '5'}"))
+    assert only.code == "M114"
+    assert "quotes" in only.hint
+
+
+def test_hidden_by_a_flaw_is_not_missing() -> None:
+    """What a merge key would have brought is not told as missing."""
+    assert codes(floor("<<: {keep: {last: 5}}\ntopics: [orders]")) == ["M105"]
+    assert codes(floor("topics: &t [orders]\nexceptTopics: *t\nkeep: {last: 5}")) == ["M104", "M104"]
+    assert codes(floor("topics: [orders, *x]\nkeep: {last: 5, newerThan: 010}")) == ["M104", "M110"]
+    assert codes(floor("topics: [orders]\nkeep: {last: 5, *x : 1}")) == ["M104"]
+
+
+def test_a_file_that_breaks_still_tells_the_rest() -> None:
+    """What stands before the break is checked, and nothing is said to be missing that may stand behind it."""
+    text = floor("topics: []\nkeep: {last: 5}") + "---\n" + waiver(WAIVED) + "---\na: [\n"
+    assert codes(text) == ["M116", "M101"]
+
+
+def test_hostile_text_cannot_forge_output() -> None:
+    """A manifest comes from anybody's pull request: what it holds is shown with escapes."""
+    (only,) = told(floor(GOOD + '\n"\\e[31mevil\\r::error::\\u202e": 1'))
+    assert only.code == "M112"
+    shown = render([only], Rendering.TEXT)
+    assert "\x1b" not in shown
+    assert "\\x1b[31mevil\\x0d" in shown
+    assert "::error::\\u202e" in shown
+    command = render([only], Rendering.GITHUB)
+    assert command.count("\n") == 1
+
+
+def test_nothing_but_a_cluster_is_warned_about() -> None:
+    """A Cluster alone desires nothing: a warning says so."""
+    made, found = outcome({"c.yaml": cluster()})
+    assert made is not None
+    assert [each.code for each in found] == ["M403"]
+
+
+def test_empty_set() -> None:
+    """ "an empty set of manifests (never "nothing desired")"."""
+    for files in ({}, {"a.yaml": ""}, {"a.yaml": "# nothing\n"}):
+        _, found = outcome(files)
+        assert [each.code for each in found] == ["M005"]
+
+
+def test_many_errors_are_bounded() -> None:
+    """200 errors of one file are shown, and how many more there are."""
+    _, found = outcome({"a.yaml": "".join(f"f{number}:\n" for number in range(500)), "c.yaml": cluster()})
+    mine = [each for each in found if each.place.path == "a.yaml"]
+    assert len(mine) == 201
+    assert mine[-1].code == "M006"
+    assert re.findall(r"\d+", mine[-1].message) == ["301"]
+
+
+def test_lists_are_bounded() -> None:
+    """A list of more than a thousand is nobody's to review."""
+    (only,) = told(floor(f"topics: [{','.join(f't{number}' for number in range(1001))}]\nkeep: {{last: 5}}"))
+    assert only.code == "M119"
+    assert only.hint
+
+
+def test_at_another_time() -> None:
+    """Time enters once: the same text is right later and wrong now."""
+    text = floor("topics: [orders]\nkeep: {since: 2026-12-24T00:00:00Z}")
+    assert codes(text, now_ms=NOW_MS) == ["M206"]
+    assert codes(text, now_ms=NOW_MS + 40 * 86_400_000) == []
+
+
+def test_flaws_of_a_file_without_a_manifest() -> None:
+    """What is wrong in a file that holds no manifest is told without one."""
+    for text, code in (("%YAML 3\n---\n", "M102"), ("# \u202e\n", "M108"), ('"\\UFFFFFFFF": 1\n', "M101")):
+        (only,) = told(text)
+        assert (only.code, only.where) == (code, "")
+
+
+def test_unforeseen_refusals_have_words() -> None:
+    """An error of the model library that has no words of its own here is told in the library's."""
+    code, message, hint = _words({"type": "new_in_a_later_version", "msg": "Something new"}, Node(1, None, None))
+    assert (code, message) == ("M119", "Something new")
+    assert hint
+    assert _what_fits(RetentionFloor, ()) == ""
+    assert _what_fits(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')

@@ -1,0 +1,74 @@
+"""`reconciler validate` as a user meets it: exit 0 or 1, one source of truth in all formats, no secret in any of them."""
+
+import json
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.app import run
+from tests.unit.manifest.broken import BROKEN, CLUSTER, cluster
+
+PLANTED = "planted-77aa-hunter2"
+FORMATS = ("text", "json", "github", "sarif")
+
+
+def validate(folder: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = run(["validate", str(folder), *words])
+    captured = capfd.readouterr()
+    return code, captured.out + captured.err
+
+
+@pytest.mark.parametrize(("code", "chosen"), list(zip(sorted(set(BROKEN) - {"M501"}), cycle(FORMATS), strict=False)))
+def test_exit_is_0_or_1(code: str, chosen: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A broken example is exit 1 and a warning exit 0, with the code in the format that was asked for and no traceback."""
+    for name, text in {"cluster.yaml": CLUSTER, **BROKEN[code]}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    # Instants of the examples are seen from the clock of the machine here, so only what is no matter of time is looked at.
+    exit_code, shown = validate(tmp_path, capfd, "-o", chosen)
+    assert exit_code in (0, 1)
+    assert "Traceback" not in shown
+    assert "this is a bug" not in shown
+    if code not in ("M206", "M210", "M215", "M305", "M402"):
+        assert code in shown
+        assert exit_code == (0 if code.startswith("M4") else 1)
+
+
+@pytest.mark.parametrize(
+    "words", [("-v",), ("-o", "json"), ("-o", "github", "-v"), ("-o", "sarif"), ("--log-format", "json")]
+)
+def test_no_output_shows_a_planted_secret(
+    words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A literal secret is refused without being shown again, whatever the format and however talkative."""
+    (tmp_path / "a.yaml").write_text(cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}"))
+    (tmp_path / "b.yaml").write_text(cluster(f"client:\n  ssl.key.pem: |\n    {PLANTED}\n  a: [", name="other"))
+    code, shown = validate(tmp_path, capfd, *words)
+    assert code == 1
+    assert "M211" in shown
+    assert PLANTED not in shown
+
+
+def test_validate_needs_no_secret(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """References are not followed to validate: a fork's pull request is validated without any secret."""
+    monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+    (tmp_path / "a.yaml").write_text(cluster("client: {sasl.password: '${env:KAFKA_PASSWORD}'}"))
+    code, _ = validate(tmp_path, capfd)
+    assert code == 0
+
+
+def test_formats_carry_the_same(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """ "`-o json`, `-o github` (annotations) and `-o sarif` carry the same diagnostics"."""
+    (tmp_path / "a.yaml").write_text(cluster("zzz: 1\nlimits: {topics: -1}"))
+    as_json = json.loads(validate(tmp_path, capfd, "-o", "json")[1])["diagnostics"]
+    as_sarif = json.loads(validate(tmp_path, capfd, "-o", "sarif")[1])["runs"][0]["results"]
+    annotations = validate(tmp_path, capfd, "-o", "github")[1].splitlines()
+    as_text = validate(tmp_path, capfd)[1]
+    assert [each["code"] for each in as_json] == [each["ruleId"] for each in as_sarif] == ["M403", "M112", "M119"]
+    assert [each["severity"] for each in as_json] == ["warning", "error", "error"]
+    for each, annotation in zip(as_json, annotations, strict=True):
+        assert f"line={each['line']}" in annotation
+        assert each["message"] in annotation
+        assert f"{each['code']}]: {each['message']}" in as_text
