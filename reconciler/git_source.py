@@ -20,7 +20,7 @@ from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Source
 from reconciler.model.snapshot import Unknown
-from reconciler.policies import Cluster
+from reconciler.policies.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
 

@@ -23,7 +23,8 @@ from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.selector import Selector
 from reconciler.pipeline import RunOptions
 from reconciler.plan import planner
-from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
 
 SCHEMA = "schemas/manifest.json"
 FOREVER_MS = -1

@@ -31,7 +31,7 @@ from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.plan import document, limits, planner, recheck
 from reconciler.plan.review import Reviewed, restrict_to
-from reconciler.policies import Cluster
+from reconciler.policies.cluster import Cluster
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
 

@@ -1,18 +1,18 @@
-"""What every step of one run shares: the two seams, the clock, when to stop, and the intent that comes before each request."""
+"""What every batch of one run shares: gateway and journal, the clock, when to stop, and the intent before each request."""
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
-from reconciler.apply.attempt import Attempt
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable
-from reconciler.model.names import Address
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, Journal
+from reconciler.operations.attempt import Attempt, StepResult
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,59 +20,29 @@ _SLICE_MS = 100
 _LOOKS = 3
 
 
-def _unheard() -> None:
+def _ignore() -> None:
     return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyAction:
-    """Rechecked a moment ago and to be sent now; `leader`: who has to carry it out, where that matters."""
+class Look:
+    """Which attempts may go out, what becomes of the others, and from when on the facts grow old."""
 
-    attempt: Attempt[Any]
-    leader: int | None = None
-
-
-StepResult = Outcome | Attempt[Any]
-"""What one round makes of one action: an end, or another round."""
-
-Sorted = tuple[list[ReadyAction], list[StepResult]]
-"""Those that may go out, and what becomes of the others."""
+    ready: list[Attempt[Any]]
+    steps: list[StepResult]
+    read_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
-    """What a look made of some attempts. `at_ms`: from when on what it saw grows old."""
-
-    ready: list[ReadyAction]
-    rest: list[StepResult]
-    at_ms: int
-
-
-CheckFn = Callable[[Sequence[Attempt[Any]]], CheckResult]
-
-
-def partition_ready(checked: Iterable[ReadyAction | StepResult]) -> Sorted:
-    """Those that may go out, and the others."""
-    ready: list[ReadyAction] = []
-    rest: list[StepResult] = []
-    for each in checked:
-        if isinstance(each, ReadyAction):
-            ready.append(each)
-        else:
-            rest.append(each)
-    return ready, rest
-
-
-def _all(ready: Sequence[ReadyAction]) -> Sorted:
-    return list(ready), []
+LookFn = Callable[[Sequence[Attempt[Any]]], Look]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """One run of the applier. `clock`: epoch milliseconds. `stop`: asked before each request, true means send nothing new.
+    """One run of the applier. Times are epoch milliseconds, None: never.
 
-    `sending`: told once intents are stored and before their request goes out. `checked_at_ms`: when the recheck began, `expires_at_ms`: when the
-    plan does; None: never.
+    `stop`: asked before each request; true means that nothing new is sent. `sending`: called once
+    intents are stored and before their request goes out. `checked_at_ms`: when the recheck began.
+    `expires_at_ms`: when the plan expires. `removed_groups`: groups that this run has removed.
     """
 
     gateway: Gateway
@@ -82,128 +52,165 @@ class ApplyContext:
     clock: Callable[[], int]
     sleep: Callable[[float], None]
     stop: Callable[[], bool]
-    settings: BatchLimits
-    sending: Callable[[], None] = _unheard
+    tuning: Tuning
+    sending: Callable[[], None] = _ignore
     checked_at_ms: int | None = None
     expires_at_ms: int | None = None
-    _begun: dict[Address, bool] = field(default_factory=dict)
+    removed_groups: set[str] = field(default_factory=set)
+    _sent: dict[Address, bool] = field(default_factory=dict)
+    """Attempts under way with their intent stored, and whether their request may have gone out."""
     _halted: Event = field(default_factory=Event)
-    _why: list[str] = field(default_factory=list)
+    _reasons: list[str] = field(default_factory=list)
+
+    @property
+    def effect_wait_ms(self) -> int:
+        return self.tuning.effect_wait_ms
 
     @property
     def stopping(self) -> bool:
         return self._halted.is_set() or self.stop()
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """Why nothing more is sent."""
-        return self._why[0] if self._why else "interrupted"
+        return self._reasons[0] if self._reasons else "interrupted"
 
-    def halt(self, why: str) -> None:
-        """Send nothing more, in any lane. Said at once: it may be that nothing was left to send, and then no outcome tells of it."""
-        if why not in self._why:
-            _LOG.warning("%s", why)
-        self._why.append(why)
+    def halt(self, reason: str) -> None:
+        """Send nothing more, in any lane. Logged at once: it may be that no outcome tells of it."""
+        if reason not in self._reasons:
+            _LOG.warning("%s", reason)
+        self._reasons.append(reason)
         self._halted.set()
 
-    def begin(
-        self,
-        ready: Sequence[ReadyAction],
-        look: CheckFn,
-        *,
-        seen_at_ms: int,
-        still: Callable[[Sequence[ReadyAction]], Sorted] = _all,
-    ) -> Sorted:
-        """What of `ready` is to be sent at once, its intents stored, and what becomes of the rest. `seen_at_ms`: as `CheckResult.at_ms`, of the look
-        that `ready` rests on. `still`: which of them may go out once their intents are there for every other run to see.
+    def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
+        """Return when other runs last purged each partition: `every` is between two purges, not two tries of one."""
+        return self.journal.last_purges(except_run=self.run_id)
 
-        Where that look or the journal took its time, what was seen is history, so there is another look. A run that was stopped meanwhile,
-        or is too old by now, sends nothing.
+    def store_intents(
+        self, attempts: Sequence[Attempt[Any]], look: LookFn, *, read_at_ms: int
+    ) -> tuple[list[Attempt[Any]], list[StepResult]]:
+        """Store the intents of `attempts` and return those to send at once, and what becomes of the rest.
+
+        `read_at_ms`: from when on the facts behind `attempts` grow old. Where the look or the journal
+        took too long, there is another look. A run that was stopped meanwhile, or whose recheck is
+        too old by now, sends nothing.
         """
-        if not ready or not self._may_send() or not self._intend(ready):
-            return [], [go.attempt for go in ready]
-        self._begun.update((go.attempt.action.address, False) for go in ready)
-        ready, ended = still([replace(go, attempt=replace(go.attempt, intended=True)) for go in ready])
-        for number in range(_LOOKS):
-            if number:
-                seen = look([go.attempt for go in ready])
-                ready, seen_at_ms = seen.ready, seen.at_ms
-                ended += seen.rest
-            # A clock may be set back, too.
-            if 0 <= self.clock() - seen_at_ms <= self.settings.look_ages_ms:
-                break
-        else:
-            limit_s = self.settings.look_ages_ms / 1000
-            why = f"the look before the request took longer than {limit_s:.0f} s, {_LOOKS} times in a row: a smaller --batch may help"
-            return [], [*ended, *(go.attempt.again(why) for go in ready)]
+        if not attempts or not self._may_send() or not self._record_intents(attempts):
+            return [], list(attempts)
+        self._sent.update((attempt.action.address, False) for attempt in attempts)
+        ready = [replace(attempt, intended=True) for attempt in attempts]
+        steps: list[StepResult] = []
+        fresh = False
+        try:
+            ready, steps = self._recheck_after_intents(ready)
+            for number in range(_LOOKS):
+                if number:
+                    again = look(ready)
+                    ready, read_at_ms = again.ready, again.read_at_ms
+                    steps += again.steps
+                # A clock may be set back, too.
+                if fresh := 0 <= self.clock() - read_at_ms <= self.tuning.look_ages_ms:
+                    break
+        except JournalUnavailable as error:
+            self.halt(str(error))
+            return [], [*steps, *ready]
+        if not fresh:
+            limit_s = self.tuning.look_ages_ms / 1000
+            reason = (
+                f"the look before the request took longer than {limit_s:.0f} s, {_LOOKS} times in a row: "
+                "a smaller --batch may help"
+            )
+            return [], [*steps, *(attempt.retry_later(reason) for attempt in ready)]
         if not ready or not self._may_send():
-            return [], [*ended, *(go.attempt for go in ready)]
-        self._begun.update((go.attempt.action.address, True) for go in ready)
+            return [], [*steps, *ready]
+        self._sent.update((attempt.action.address, True) for attempt in ready)
         self.sending()
-        return list(ready), ended
+        return ready, steps
 
     def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
-        """The attempt as this run left it in the middle of a batch: its intent stored, its request perhaps sent."""
-        match self._begun.get(attempt.action.address):
-            case None:
-                return attempt
-            case sending:
-                possible = attempt.possible or sending
-                return replace(attempt, intended=True, sends=attempt.sends + sending, possible=possible)
+        """Return the attempt as a batch left it in its middle: intent stored, request perhaps sent."""
+        sent = self._sent.get(attempt.action.address)
+        if sent is None:
+            return attempt
+        return replace(attempt, intended=True, sends=attempt.sends + sent, possible=attempt.possible or sent)
 
-    def forget(self, batch: Iterable[Attempt[Any]]) -> None:
-        """What is known of each of `batch` is in its step by now."""
+    def discard(self, batch: Iterable[Attempt[Any]]) -> None:
+        """Forget the state of a batch whose steps are known."""
         for attempt in batch:
-            self._begun.pop(attempt.action.address, None)
+            self._sent.pop(attempt.action.address, None)
+
+    def record_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
+        recordable = [
+            outcome
+            for outcome in outcomes
+            if outcome.sends or outcome.intended or outcome.status is not Status.NOT_ATTEMPTED
+        ]
+        if not recordable:
+            return
+        try:
+            self.journal.record_outcomes(
+                recordable, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock()
+            )
+        except JournalUnavailable as error:
+            self.halt(str(error))
+
+    def back_off(self, round_number: int) -> None:
+        """Wait before round `round_number` (1 is the second), longer each time, with jitter."""
+        longest = min(self.tuning.backoff_max_ms, self.tuning.backoff_ms * 2 ** (round_number - 1))
+        self._pause(random.randint(longest // 2, longest))  # noqa: S311 - jitter, not a secret
+
+    def _recheck_after_intents(self, ready: Sequence[Attempt[Any]]) -> tuple[list[Attempt[Any]], list[StepResult]]:
+        actions = [attempt.action for attempt in ready]
+        failures = type(actions[0]).recheck_after_intents(actions, self)
+        holding: list[Attempt[Any]] = []
+        steps: list[StepResult] = []
+        for attempt in ready:
+            failure = failures.get(attempt.action.subject)
+            if failure is None:
+                holding.append(attempt)
+            elif attempt.possible:
+                # Of a request that may have been carried out "waiting" would be untrue.
+                steps.append(attempt.retry_later(failure.detail))
+            else:
+                steps.append(attempt.outcome(failure.status, failure.detail))
+        return holding, steps
 
     def _may_send(self) -> bool:
         if self.stopping:
             return False
-        if (too_late := self._too_late()) is not None:
-            self.halt(too_late)
+        if (reason := self._too_late()) is not None:
+            self.halt(reason)
             return False
         return True
 
-    def _intend(self, ready: Sequence[ReadyAction]) -> bool:
-        """Store the intents. False: the journal did not take them, so the run stops and nothing of `ready` may be sent."""
+    def _record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
+        """Store the intents. False: the journal did not take them, so the run stops and sends nothing."""
         try:
             self.journal.record_intents(
-                [go.attempt.action for go in ready],
+                [attempt.action for attempt in attempts],
                 run_id=self.run_id,
                 plan_digest=self.plan_digest,
                 at_ms=self.clock(),
             )
-        except JournalUnavailable as unavailable:
-            self.halt(str(unavailable))
+        except JournalUnavailable as error:
+            self.halt(str(error))
             return False
         return True
 
     def _too_late(self) -> str | None:
-        """A machine may sleep in the middle of a run: what was checked before is no ground for a request afterwards."""
-        now_ms, limit_ms = self.clock(), self.settings.recheck_ages_ms
+        """A machine may sleep in the middle of a run: what was checked before it is no ground for a request."""
+        now_ms, limit_ms = self.clock(), self.tuning.recheck_ages_ms
         if self.checked_at_ms is not None and now_ms - self.checked_at_ms > limit_ms:
-            ago = (now_ms - self.checked_at_ms) // 60_000
-            return f"the recheck was {ago} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
+            minutes = (now_ms - self.checked_at_ms) // 60_000
+            return (
+                f"the recheck was {minutes} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
+            )
         if self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
             return "the plan expired during this run: plan again"
         return None
 
-    def record(self, ended: Sequence[Outcome]) -> None:
-        """Store outcomes. What was done stays done if that fails, but nothing more is sent."""
-        worth = [each for each in ended if each.sends or each.intended or each.status is not Status.NOT_ATTEMPTED]
-        if not worth:
-            return
-        try:
-            self.journal.record(worth, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
-        except JournalUnavailable as unavailable:
-            self.halt(str(unavailable))
-
-    def back_off(self, round_number: int) -> None:
-        """Wait before round `round_number` (1 is the second), longer each time and never in step with another run."""
-        longest = min(self.settings.backoff_max_ms, self.settings.backoff_ms * 2 ** (round_number - 1))
-        self.pause(random.randint(longest // 2, longest))  # noqa: S311 - jitter, not a secret
-
-    def pause(self, wait_ms: int) -> None:
+    def _pause(self, wait_ms: int) -> None:
         """Sleep in slices, so that a stop is heard."""
         while wait_ms > 0 and not self.stopping:
             part = min(wait_ms, _SLICE_MS)

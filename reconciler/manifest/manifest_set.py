@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from reconciler.errors import UsageError
 from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.model.plan import ManifestFile
-from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 from reconciler.text.suggest import did_you_mean
 
 

@@ -9,7 +9,9 @@ from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.nodes import BROKEN, Document, Node, Span, enclosing_path
 from reconciler.manifest.source_file import SourceFile
 from reconciler.manifest.validation_errors import problem_diagnostics, validation_diagnostics, where_text
-from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, RetentionFloor, Waiver
+from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 from reconciler.text.suggest import did_you_mean
 
 AnyManifest = Cluster | Waiver | RetentionFloor | GroupRemoval | LeaderPolicy

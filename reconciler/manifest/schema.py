@@ -13,7 +13,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, RetentionFloor, Waiver
+from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _ID = "urn:kafka-reconciler:schema:v1:"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.errors import SecretMissing
-from reconciler.policies import Cluster
+from reconciler.policies.cluster import Cluster
 from reconciler.policies.secret_refs import REFERENCE
 
 _LARGEST_BYTES = 1_048_576

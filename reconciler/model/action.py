@@ -37,6 +37,13 @@ class Action(ABC):
     def irreversible(self) -> bool:
         """Whether the change cannot be undone."""
 
+    def records_removed_max(self, start: int | None) -> int:  # noqa: ARG002  most remove none
+        """Return how many records the request may have removed at most.
+
+        `start`: the lowest log start offset that was read before it; None: it was not read.
+        """
+        return 0
+
     @abstractmethod
     def request(self) -> Mapping[str, str | int]:
         """Return what the request asks for, by the field names of plan and journal."""

@@ -13,10 +13,10 @@ from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupFa
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions are offsets that a client can read. Share groups answer `[]` without an error, which is not "no position"."""
 
-Excepted = Callable[[str], bool]
+GroupExcluder = Callable[[str], bool]
 
 
-def group_excluder(selectors: Iterable[Selector]) -> Excepted:
+def group_excluder(selectors: Iterable[Selector]) -> GroupExcluder:
     """Whether a group is one of those that are not looked at; remembers its answers, since it is asked once per reader."""
     selectors = tuple(selectors)
     known: dict[str, bool] = {}
@@ -29,7 +29,7 @@ def group_excluder(selectors: Iterable[Selector]) -> Excepted:
     return excepted
 
 
-def unknown_consumers(snapshot: ClusterSnapshot, excepted: Excepted) -> BlockReason | None:
+def unknown_consumers(snapshot: ClusterSnapshot, excepted: GroupExcluder) -> BlockReason | None:
     """Why nobody can say who reads; None: every group that the cluster may hold is accounted for."""
     if snapshot.groups_incomplete is not None:
         return _unseen(f"the list of groups is incomplete: {snapshot.groups_incomplete.reason}")

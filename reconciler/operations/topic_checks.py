@@ -70,3 +70,17 @@ def leadership(partition: TopicPartition, facts: PartitionFacts | None) -> Obser
     return ObservedLeadership(
         topic_id=facts.topic_id, leader=facts.leader, replicas=facts.replicas, in_sync=facts.in_sync
     )
+
+
+def cleanup_policy_block(facts: TopicFacts) -> BlockReason | None:
+    """Brokers delete records only where the cleanup policy deletes (KIP-107: POLICY_VIOLATION otherwise)."""
+    policy = facts.cleanup_policy
+    if isinstance(policy, Unknown):
+        return unknown_fact(f"the cleanup policy of {facts.name}", policy)
+    if "delete" in policy:
+        return None
+    return BlockReason(
+        code="B202",
+        reason=f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}: brokers delete no records of it",
+        next_step="take it out of topics, or give it a cleanup.policy that deletes",
+    )

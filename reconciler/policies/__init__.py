@@ -1,18 +1,14 @@
-"""The kinds of the manifest language: an explicit union, discriminated on `kind`. A new kind is one file and one name here."""
+"""The policies: kinds of manifests that state desired state, one class in one file each. Everything iterates POLICIES.
 
-from typing import Annotated
+The two other kinds, `cluster.Cluster` and `waiver.Waiver`, state no desired state.
+"""
 
-from pydantic import Field
-
-from reconciler.policies.cluster import Cluster
+from reconciler.policies.base import Policy
 from reconciler.policies.group_removal import GroupRemoval
 from reconciler.policies.leader_policy import LeaderPolicy
 from reconciler.policies.retention_floor import RetentionFloor
-from reconciler.policies.waiver import Waiver
 
-Policy = RetentionFloor | GroupRemoval | LeaderPolicy
-"""Kinds that desire a state."""
+POLICIES: tuple[type[Policy], ...] = (RetentionFloor, GroupRemoval, LeaderPolicy)
+"""In the order of the documents."""
 
-Manifest = Annotated[Cluster | Waiver | RetentionFloor | GroupRemoval | LeaderPolicy, Field(discriminator="kind")]
-
-__all__ = ["Cluster", "GroupRemoval", "LeaderPolicy", "Manifest", "Policy", "RetentionFloor", "Waiver"]
+__all__ = ["POLICIES", "GroupRemoval", "LeaderPolicy", "Policy", "RetentionFloor"]

@@ -1,9 +1,12 @@
 """Cluster: which cluster, how to reach it, what is protected, and the limits of one plan. Settings, not desired state."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, create_model
 
+from reconciler.operations import OPERATIONS
+from reconciler.operations.limit import Limit
+from reconciler.operations.protection import Protection
 from reconciler.policies.base import STRICT, ClusterMetadata, Envelope
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
 from reconciler.policies.client_properties import ClientValue, checked_properties
@@ -22,20 +25,21 @@ class Protect(BaseModel):
     groups: Selectors | None = Field(default=None, description="Groups that are never removed.", examples=[["billing"]])
 
 
-class Limits(BaseModel):
-    """Bounds on the blast radius of one plan; a Waiver is the only way past."""
+LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
+"""The limits of all operations, in the order of the manifest: the most destructive operation first."""
 
-    model_config = STRICT
 
-    topics: Count = Field(default=50, description="Topics that lose records.", examples=[50])
-    records_percent_per_topic: Percent = Field(default=90, description="Share of one topic's records.", examples=[90])
-    records_percent: Percent = Field(default=50, description="Share of the cluster's records.", examples=[50])
-    groups: Count = Field(default=20, description="Groups removed.", examples=[20])
-    groups_percent: Percent = Field(default=50, description="Share of the cluster's groups.", examples=[50])
-    elections: Count = Field(default=1000, description="Leaders elected.", examples=[1000])
-    unclean_elections: Count = Field(
-        default=0, description="Leaders elected out of sync, which loses records.", examples=[0]
-    )
+def _limit_field(limit: Limit) -> Any:
+    bound = Percent if limit.is_percent else Count
+    return (bound, Field(default=limit.default, description=limit.description, examples=[limit.default]))
+
+
+Limits: type[BaseModel] = create_model(
+    "Limits",
+    __config__=STRICT,
+    __doc__="Bounds on the blast radius of one plan; a Waiver is the only way past.",
+    **{limit.field: _limit_field(limit) for limit in LIMITS},
+)
 
 
 class JournalSpec(BaseModel):
@@ -77,7 +81,7 @@ class ClusterSpec(BaseModel):
     protect: Protect = Field(
         default_factory=Protect, description="What loses nothing, whatever a policy says.", examples=[{"groups": ["a"]}]
     )
-    limits: Limits = Field(
+    limits: Limits = Field(  # type: ignore[valid-type]  # made of the limits of all operations
         default_factory=Limits, description="Bounds of one plan; only a Waiver gets past.", examples=[{"groups": 20}]
     )
     journal: JournalSpec = Field(
@@ -93,3 +97,20 @@ class Cluster(Envelope):
     kind: Literal["Cluster"] = Field(description="Which kind of manifest this is.", examples=["Cluster"])
     metadata: ClusterMetadata = Field(description="Who this manifest is.")
     spec: ClusterSpec = Field(description="Identity, connection, protections and limits of one cluster.")
+
+    @property
+    def protection(self) -> Protection:
+        """What loses nothing, whatever a policy says."""
+        protect = self.spec.protect
+        return Protection(
+            cluster=self.address,
+            declared_at=self.declared_at,
+            topics=protect.topics or (),
+            groups=protect.groups or (),
+            journal=self.spec.journal.topic,
+        )
+
+    def limit(self, limit: Limit) -> float:
+        """Return the bound that the manifest sets."""
+        bound: float = getattr(self.spec.limits, limit.field)
+        return bound

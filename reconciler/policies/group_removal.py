@@ -3,32 +3,23 @@
 EMPTY is not unused: a consumer that assigns its own partitions looks EMPTY while it works, so evidence of idleness is required.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
-from reconciler.model.names import GROUP_KIND, Address
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
-from reconciler.operations.topic_checks import suggestion
-from reconciler.policies.base import MODE_FIELD, STRICT, Envelope, Metadata
-from reconciler.policies.fields import (
-    LIST,
-    PATTERN_TEXT,
-    Count,
-    Duration,
-    Selectors,
-    format_duration,
-    format_instant,
-    unique,
-)
+from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
+from reconciler.operations import Operation
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, absence_block, wrong_type
+from reconciler.operations.protection import Protection
+from reconciler.policies.base import STRICT, ExactClaim, Policy, Selection, Subjects, WriteAccess, claims_by_name
+from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
+from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
 _SPEC_SCHEMA: dict[str, Any] = {
@@ -64,10 +55,10 @@ class GroupRemovalSpec(BaseModel):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        raise_cross_field(self._problems())
+        raise_cross_field(self._issues())
         return self
 
-    def _problems(self) -> Iterator[ValidationIssue]:
+    def _issues(self) -> Iterator[ValidationIssue]:
         pattern = next((index for index, selector in enumerate(self.groups) if selector.is_pattern), None)
         if pattern is None:
             return
@@ -81,86 +72,93 @@ class GroupRemovalSpec(BaseModel):
             yield ValidationIssue(code="M208", message=message, at=("idleFor",), hint="for exact names only")
 
 
-class GroupRemoval(Envelope):
+class GroupRemoval(Policy):
     """Consumer groups that must be gone."""
 
+    SUBJECTS: ClassVar[str] = "groups"
+    NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
+    OPERATION: ClassVar[type[Operation]] = DeleteGroup
+
     kind: Literal["GroupRemoval"] = Field(description="Which kind of manifest this is.", examples=["GroupRemoval"])
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
-    mode: Mode = MODE_FIELD
     spec: GroupRemovalSpec = Field(description="Which groups, and the evidence that they are dead.")
 
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        return claims_by_name("groups", self.spec.groups, self.spec.except_groups)
 
-Subjects = Mapping[str, bool]
-"""Group ids to decide, each with whether an exact selector named it. An exact name may be one that the cluster does not list."""
+    def write_access(self) -> WriteAccess:
+        return WriteAccess(resource="group", selectors=self.spec.groups, excluding=self.spec.except_groups or ())
 
-REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
-"""The only types that are ever removed: DeleteGroups takes share groups just as easily (KIP-932)."""
+    def scan_request(self, observed_at_ms: int) -> ScanRequest:
+        """Commits of the selected groups and, unless the policy gave that up, when they were last active."""
+        spec = self.spec
+        request = GroupRequest(groups=spec.groups, except_groups=spec.except_groups or (), activity=spec.idle_for > 0)
+        return ScanRequest(groups=(request,))
 
+    def select(self, snapshot: ClusterSnapshot) -> Selection:
+        # The group "" exists for clients without one; it has no address, and nothing here ever touches it.
+        return self._select(snapshot.groups.keys() - {""}, self.spec.groups, self.spec.except_groups)
 
-def needs(policy: GroupRemoval, observed_at_ms: int) -> ScanRequest:  # noqa: ARG001  every kind is asked alike
-    """What this policy wants to know: commits of the groups it selects and, unless it gave that up, when they were last active."""
-    spec = policy.spec
-    want = GroupRequest(groups=spec.groups, except_groups=spec.except_groups or (), activity=spec.idle_for > 0)
-    return ScanRequest(groups=(want,))
+    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
+        return protection.of_group(name)
 
+    @property
+    def expect_at_most(self) -> int | None:
+        return self.spec.expect_at_most
 
-def decide(policy: GroupRemoval, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
-    """One decision per group. `subjects` are group ids."""
-    for group, exact in subjects.items():
-        address = Address(GROUP_KIND, policy.metadata.name, group)
-        decision = _decide(policy, group, exact, snapshot, address)
-        if isinstance(decision, BlockReason):
-            yield decision.blocked_or_skipped(address, policy.declared_at, exact=exact)
-        else:
-            yield decision
+    def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
+        """One decision for each group."""
+        for group, exact in subjects.items():
+            decision = self._decide(group, snapshot, exact=exact)
+            if isinstance(decision, BlockReason):
+                yield decision.blocked_or_skipped(self.address_of(group), self.declared_at, exact=exact)
+            else:
+                yield decision
 
-
-def _decide(
-    policy: GroupRemoval, group: str, exact: bool, snapshot: ClusterSnapshot, address: Address
-) -> Decision | BlockReason:
-    facts = snapshot.groups.get(group)
-    if facts is None or not facts.listed:
-        return absence_block(group, facts, snapshot) or Satisfied(address)
-    if isinstance(facts.type, Unknown):
-        return unknown_fact(f"the type of group {quote_group(group)}", facts.type)
-    if facts.type.value not in policy.spec.types:
-        return _wrong_type(group, facts.type, policy.spec.types)
-    if isinstance(facts.state, Unknown):
-        return unknown_fact(f"the state of group {quote_group(group)}", facts.state)
-    if facts.state is GroupState.UNKNOWN:
-        return unknown_fact(f"the state of group {quote_group(group)}", Unknown("its coordinator says UNKNOWN"))
-    if facts.state is not GroupState.EMPTY:
-        return BlockReason(
-            code="B303",
-            reason=f"group {quote_group(group)} is {facts.state}, not EMPTY: it is in use",
-            next_step="stop its members first, or take it out of groups",
+    def _decide(self, group: str, snapshot: ClusterSnapshot, *, exact: bool) -> Decision | BlockReason:
+        address = self.address_of(group)
+        facts = snapshot.groups.get(group)
+        if facts is None or facts.listed is not True:
+            return absence_block(group, facts, snapshot) or Satisfied(address)
+        if isinstance(facts.type, Unknown):
+            return unknown_fact(f"the type of group {quote_group(group)}", facts.type)
+        if facts.type.value not in self.spec.types:
+            return wrong_type(group, facts.type, self.spec.types)
+        if isinstance(facts.state, Unknown):
+            return unknown_fact(f"the state of group {quote_group(group)}", facts.state)
+        if facts.state is GroupState.UNKNOWN:
+            return unknown_fact(f"the state of group {quote_group(group)}", Unknown("its coordinator says UNKNOWN"))
+        if facts.state is not GroupState.EMPTY:
+            return BlockReason(
+                code="B303",
+                reason=f"group {quote_group(group)} is {facts.state}, not EMPTY: it is in use",
+                next_step="stop its members first, or take it out of groups",
+            )
+        evidence = _evidence(facts, self.spec.idle_for, snapshot.observed_at_ms, exact=exact)
+        if isinstance(evidence, BlockReason):
+            return evidence
+        if isinstance(facts.fingerprint, Unknown):
+            return unknown_fact(f"the commits of group {quote_group(group)}", facts.fingerprint)
+        if isinstance(facts.commits, Unknown):
+            return unknown_fact(f"the number of commits of group {quote_group(group)}", facts.commits)
+        if isinstance(facts.commit_topics, Unknown):
+            return unknown_fact(f"the topics that group {quote_group(group)} has commits on", facts.commit_topics)
+        return DeleteGroup(
+            address=address,
+            declared_at=self.declared_at,
+            reason=f"EMPTY, {evidence.words}",
+            mode=self.mode,
+            group=group,
+            idle_for_ms=self.spec.idle_for,
+            seen=ObservedGroup(
+                type=facts.type,
+                state=facts.state,
+                commits=facts.commits,
+                commit_topics=facts.commit_topics,
+                fingerprint=facts.fingerprint,
+                last_activity_ms=evidence.last_activity_ms,
+                newest_record=evidence.newest_record,
+            ),
         )
-    evidence = _evidence(facts, policy.spec.idle_for, snapshot.observed_at_ms, exact=exact)
-    if isinstance(evidence, BlockReason):
-        return evidence
-    if isinstance(facts.fingerprint, Unknown):
-        return unknown_fact(f"the commits of group {quote_group(group)}", facts.fingerprint)
-    if isinstance(facts.commits, Unknown):
-        return unknown_fact(f"the number of commits of group {quote_group(group)}", facts.commits)
-    if isinstance(facts.commit_topics, Unknown):
-        return unknown_fact(f"the topics that group {quote_group(group)} has commits on", facts.commit_topics)
-    return DeleteGroup(
-        address=address,
-        declared_at=policy.declared_at,
-        reason=f"EMPTY, {evidence.words}",
-        mode=policy.mode,
-        group=group,
-        idle_for_ms=policy.spec.idle_for,
-        seen=ObservedGroup(
-            type=facts.type,
-            state=facts.state,
-            commits=facts.commits,
-            commit_topics=facts.commit_topics,
-            fingerprint=facts.fingerprint,
-            last_activity_ms=evidence.last_activity_ms,
-            newest_record=evidence.newest_record,
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,42 +197,3 @@ def _evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, exact
             next_step="wait, or take it out of groups if something still uses it",
         )
     return IdleEvidence(f"no activity since {format_instant(last)}", last, facts.newest_record)
-
-
-def absence_block(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> BlockReason | None:
-    """None: it is gone, and the listing is proof. Missing rights make a group look absent, and hidden types are never listed.
-
-    Facts of a group that is not listed mean that the commit log or the old list call still know something living of it.
-    """
-    if facts is not None:
-        if isinstance(facts.type, Unknown):
-            return unknown_fact(f"the type of group {quote_group(group)}", facts.type)
-        if facts.type not in REMOVABLE:
-            return _wrong_type(group, facts.type, ())
-        why = "is not listed, but the cluster still holds something of it"
-    elif snapshot.groups_incomplete is None:
-        return None
-    else:
-        hint = suggestion(group, snapshot.groups)
-        why = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
-    return BlockReason(
-        code="B301",
-        reason=f"group {quote_group(group)} {why}",
-        next_step="grant DESCRIBE on the cluster and on the group (`doctor` tells which right is missing), then plan again",
-        unread=True,
-    )
-
-
-def _wrong_type(group: str, type_: GroupType, types: Iterable[str]) -> BlockReason:
-    if type_ in REMOVABLE:
-        return BlockReason(
-            code="B302",
-            reason=f"{quote_group(group)} is a {type_} group; types allows {' and '.join(types)} only",
-            next_step="take it out of groups, or correct types",
-        )
-    kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
-    return BlockReason(
-        code="B302",
-        reason=f"{quote_group(group)} is {kind}; only {' and '.join(sorted(REMOVABLE))} groups are ever removed",
-        next_step="take it out of groups",
-    )

@@ -2,12 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
@@ -15,9 +14,11 @@ from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations import Operation
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.operations.protection import Protection
 from reconciler.operations.topic_checks import leadership, unknown_partition, unknown_topic
-from reconciler.policies.base import MODE_FIELD, STRICT, Envelope, Metadata
+from reconciler.policies.base import STRICT, ExactClaim, Policy, Selection, Subjects, WriteAccess, claims_by_name
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
 
@@ -64,10 +65,10 @@ class LeaderPolicySpec(BaseModel):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        raise_cross_field(self._problems())
+        raise_cross_field(self._issues())
         return self
 
-    def _problems(self) -> Iterator[ValidationIssue]:
+    def _issues(self) -> Iterator[ValidationIssue]:
         if self.election is Election.UNCLEAN:
             if self.partitions is None:
                 hint = "partitions: {orders: [3]}"
@@ -89,56 +90,72 @@ class LeaderPolicySpec(BaseModel):
             yield ValidationIssue(code="M209", message=message, hint='topics: ["*"] for all')
 
 
-class LeaderPolicy(Envelope):
+class LeaderPolicy(Policy):
     """The leader that each partition should have."""
 
+    OPERATION: ClassVar[type[Operation]] = ElectLeader
+
     kind: Literal["LeaderPolicy"] = Field(description="Which kind of manifest this is.", examples=["LeaderPolicy"])
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
-    mode: Mode = MODE_FIELD
     spec: LeaderPolicySpec = Field(description="Which partitions, and who should lead them.")
 
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        yield from claims_by_name("topics", self.spec.topics or (), self.spec.except_topics)
+        for topic, numbers in (self.spec.partitions or {}).items():
+            yield ExactClaim(topic, numbers, ("spec", "partitions", topic))
 
-Subjects = Mapping[str, bool]
-"""Topics to decide, each with whether an exact selector named it. An exact name may be one that the cluster does not know."""
+    def write_access(self) -> WriteAccess:
+        return WriteAccess(resource="cluster")
 
+    def scan_request(self, observed_at_ms: int) -> ScanRequest:
+        """Metadata only: no offsets, so no Spark."""
+        spec = self.spec
+        if spec.partitions is not None:
+            exact = sorted(spec.partitions.items())
+            return ScanRequest(
+                topics=tuple(TopicRequest(topics=(Selector(topic),), partitions=frozenset(ns)) for topic, ns in exact)
+            )
+        return ScanRequest(topics=(TopicRequest(topics=spec.topics or (), except_topics=spec.except_topics or ()),))
 
-def needs(policy: LeaderPolicy, observed_at_ms: int) -> ScanRequest:  # noqa: ARG001  every kind is asked alike
-    """Metadata only: no offsets, so no Spark."""
-    spec = policy.spec
-    if spec.partitions is not None:
-        exact = sorted(spec.partitions.items())
-        wants = [TopicRequest(topics=(Selector(topic),), partitions=frozenset(numbers)) for topic, numbers in exact]
-        return ScanRequest(topics=tuple(wants))
-    return ScanRequest(topics=(TopicRequest(topics=spec.topics or (), except_topics=spec.except_topics or ()),))
+    def select(self, snapshot: ClusterSnapshot) -> Selection:
+        if self.spec.partitions is not None:
+            return self._select(snapshot.topics.keys(), tuple(map(Selector, self.spec.partitions)), None)
+        return self._select(snapshot.topics.keys(), self.spec.topics or (), self.spec.except_topics)
 
+    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
+        """Moving a leader loses nothing, electing one that is out of sync loses records."""
+        return protection.of_topic(name) if self.spec.election is Election.UNCLEAN else None
 
-def decide(policy: LeaderPolicy, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
-    """One decision per selected partition, or one per topic where its partitions are not known. `subjects` are topics.
+    def claimed_partitions(self, name: str) -> frozenset[int] | None:
+        return None if self.spec.partitions is None else frozenset(self.spec.partitions[name])
 
-    `tolerance` is measured per broker, over all partitions of these subjects that prefer it: where less than that share is led
-    elsewhere, all of them are satisfied.
-    """
-    known: list[tuple[Address, TopicPartition, ObservedLeadership]] = []
-    doubtful: float = 0
-    for topic in subjects:
-        for number, found in _leaderships(policy, topic, snapshot):
-            address = Address("LeaderPolicy", policy.metadata.name, topic, number)
-            if isinstance(found, BlockReason):
-                if found.unread:  # of a whole topic nobody knows how many partitions it has
-                    doubtful += 1 if number >= 0 else math.inf
-                yield found.blocked(address, policy.declared_at)
+    def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
+        """One decision for each selected partition, or for each topic whose partitions are not known.
+
+        `tolerance` is measured per broker, over all partitions of these subjects that prefer it: where
+        less than that share is led by another broker, all of them are satisfied.
+        """
+        observed: list[tuple[Address, TopicPartition, ObservedLeadership]] = []
+        unknown_count: float = 0
+        for topic in subjects:
+            for number, found in _leaderships(self, topic, snapshot):
+                address = self.address_of(topic, number)
+                if isinstance(found, BlockReason):
+                    if found.unread:  # of a whole topic the number of partitions is unknown
+                        unknown_count += 1 if number >= 0 else math.inf
+                    yield found.blocked(address, self.declared_at)
+                else:
+                    observed.append((address, TopicPartition(topic, number), found))
+        if self.spec.election is Election.UNCLEAN:
+            for address, partition, leadership_ in observed:
+                yield _unclean(self, address, partition, leadership_, snapshot.brokers)
+            return
+        tolerated = _tolerated([leadership_ for _, _, leadership_ in observed], unknown_count, self.spec.tolerance)
+        for address, partition, leadership_ in observed:
+            leader, preferred = leadership_.leader, leadership_.replicas[0]
+            if leader == preferred or (leader is not None and preferred in tolerated):
+                yield Satisfied(address)
             else:
-                known.append((address, TopicPartition(topic, number), found))
-    if policy.spec.election is Election.UNCLEAN:
-        for address, partition, seen in known:
-            yield _unclean(policy, address, partition, seen, snapshot.brokers)
-        return
-    tolerated = _tolerated([seen for _, _, seen in known], doubtful, policy.spec.tolerance)
-    for address, partition, seen in known:
-        if seen.leader == seen.replicas[0] or (seen.leader is not None and seen.replicas[0] in tolerated):
-            yield Satisfied(address)
-        else:
-            yield _preferred(policy, address, partition, seen, snapshot.brokers)
+                yield _preferred(self, address, partition, leadership_, snapshot.brokers)
 
 
 def _leaderships(

@@ -1,41 +1,43 @@
 """Waiver: an expiring exception to one limit, for one policy's actions only. The only way past a limit; there is no force flag."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from reconciler.operations.limit import DAY_MS, Limit
+from reconciler.policies import POLICIES
 from reconciler.policies.base import STRICT, Envelope, Metadata
+from reconciler.policies.cluster import LIMITS
 from reconciler.policies.fields import NAME_TEXT, Instant, matches_pattern
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
 
-LimitName = Literal[
-    "topics", "recordsPercentPerTopic", "recordsPercent", "groups", "groupsPercent", "elections", "uncleanElections"
-]
-LIMITS_OF = {
-    "RetentionFloor": ("topics", "recordsPercentPerTopic", "recordsPercent"),
-    "GroupRemoval": ("groups", "groupsPercent"),
-    "LeaderPolicy": ("elections", "uncleanElections"),
-}
-_POLICY_TEXT = f"(RetentionFloor|GroupRemoval|LeaderPolicy)/{NAME_TEXT}"
-_DAY_MS = 86_400_000
+LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES}
+"""By kind of policy: the limits that bound it."""
+_LIMITS = {limit.id: limit for limit in LIMITS}
+_POLICY_TEXT = f"({'|'.join(LIMITS_OF)})/{NAME_TEXT}"
+
+if TYPE_CHECKING:
+    LimitName = str
+else:
+    LimitName = Literal[tuple(_LIMITS)]
 
 
-def _limit_of_kind(kind: str, limits: tuple[str, ...]) -> dict[str, object]:
+def _limit_of_kind(kind: str, limits: tuple[Limit, ...]) -> dict[str, object]:
     condition = {"properties": {"policy": {"pattern": f"^{kind}/"}}, "required": ["policy"]}
-    return {"if": condition, "then": {"properties": {"limit": {"enum": list(limits)}}}}
+    return {"if": condition, "then": {"properties": {"limit": {"enum": [limit.id for limit in limits]}}}}
 
 
-def _value_of_limit(pattern: str, value: dict[str, object]) -> dict[str, object]:
-    condition = {"properties": {"limit": {"pattern": pattern}}, "required": ["limit"]}
+def _value_of_limits(limits: Iterable[Limit], value: dict[str, object]) -> dict[str, object]:
+    condition = {"properties": {"limit": {"enum": [limit.id for limit in limits]}}, "required": ["limit"]}
     return {"if": condition, "then": {"properties": {"value": value}}}
 
 
 _SCHEMA: dict[str, Any] = {
     "allOf": [
         *(_limit_of_kind(kind, limits) for kind, limits in LIMITS_OF.items()),
-        _value_of_limit("Percent", {"maximum": 100}),
-        _value_of_limit("^(topics|groups|elections|uncleanElections)$", {"multipleOf": 1}),
+        _value_of_limits((limit for limit in LIMITS if limit.is_percent), {"maximum": 100}),
+        _value_of_limits((limit for limit in LIMITS if not limit.is_percent), {"multipleOf": 1}),
     ]
 }
 
@@ -63,20 +65,21 @@ class WaiverSpec(BaseModel):
     @property
     def longest_ms(self) -> int:
         """How far ahead such a waiver may expire."""
-        return _DAY_MS if self.limit == "uncleanElections" else 30 * _DAY_MS
+        return _LIMITS[self.limit].waiver_max_ms
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        raise_cross_field(self._problems())
+        raise_cross_field(self._issues())
         return self
 
-    def _problems(self) -> Iterator[ValidationIssue]:
+    def _issues(self) -> Iterator[ValidationIssue]:
         kind = self.policy.partition("/")[0]
-        if self.limit not in LIMITS_OF[kind]:
-            known = ", ".join(LIMITS_OF[kind])
+        limits = [limit.id for limit in LIMITS_OF[kind]]
+        if self.limit not in limits:
+            known = ", ".join(limits)
             message = f"the limit `{self.limit}` does not bind a {kind}"
             yield ValidationIssue(code="M215", message=message, at=("limit",), hint=f"a {kind} is bound by {known}")
-        if self.limit.endswith(("Percent", "PercentPerTopic")):
+        if _LIMITS[self.limit].is_percent:
             if self.value > 100:
                 yield ValidationIssue(code="M119", message="more than 100 percent", at=("value",), hint="0 to 100")
         elif not self.value.is_integer():
@@ -94,7 +97,7 @@ class Waiver(Envelope):
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
         """What is wrong with it at this moment, and right at another; paths are below the manifest."""
         if self.spec.expires > now_ms + self.spec.longest_ms:
-            message = f"a waiver of `{self.spec.limit}` may last {'24 hours' if self.spec.longest_ms == _DAY_MS else '30 days'} at most"
+            message = f"a waiver of `{self.spec.limit}` may last {'24 hours' if self.spec.longest_ms == DAY_MS else '30 days'} at most"
             yield ValidationIssue(
                 code="M210", message=message, at=("spec", "expires"), hint="choose an earlier instant"
             )

@@ -1,8 +1,30 @@
 """Numbers, times and counted nouns as people read them. No clock: ages are relative to an instant that the caller names."""
 
-from reconciler.plan.document.checks import instant
+from datetime import UTC, datetime
 
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def format_duration(ms: int) -> str:
+    """The shortest manifest text of a duration: the inverse of `duration_ms` for whole units, seconds below that."""
+    for unit in ("d", "h", "m"):
+        if ms and ms % _UNITS_MS[unit] == 0:
+            return f"{ms // _UNITS_MS[unit]}{unit}"
+    return f"{ms / 1000:g}s"
+
+
+def format_instant(ms: int) -> str:
+    """An instant as RFC 3339 in UTC with `Z`; milliseconds only where there are some.
+
+    A bare number where no calendar has it: timestamps of records are whatever their producer wrote.
+    """
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms since 1970"
+    text = moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
+    return text.replace("+00:00", "Z")
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -26,11 +48,9 @@ def duration(ms: int) -> str:
 
 
 def format_time(ms: int) -> str:
-    """An instant in UTC, seconds; as a bare number where no calendar has it (timestamps in a log are not always times)."""
-    try:
-        return instant(ms - ms % 1000)
-    except ValueError:
-        return f"{ms} ms since 1970"
+    """An instant in UTC, to the second."""
+    text = format_instant(ms - ms % 1000)
+    return text if text.endswith("Z") else format_instant(ms)
 
 
 def until(ms: int, *, now_ms: int) -> str:

@@ -16,7 +16,9 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.plan import planner
-from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 
 NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000

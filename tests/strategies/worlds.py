@@ -25,7 +25,9 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.plan import planner
-from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 from tests.strategies import facts
 from tests.strategies.facts import DAY, NOW_MS, OTHER_ID, TOPIC_ID, is_pattern
 

@@ -17,7 +17,7 @@ from reconciler.manifest import redact
 from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import ResolvedClient, resolve
-from reconciler.policies import Cluster
+from reconciler.policies.cluster import Cluster
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
 from tests.unit.manifest.checking import outcome

@@ -11,7 +11,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
-from reconciler.policies import Waiver
+from reconciler.policies.waiver import Waiver
 from tests.strategies import examples
 from tests.strategies.facts import LOST, cluster, group, snapshot, topic, waiver
 

@@ -3,8 +3,8 @@
 import pytest
 
 from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.policies import Cluster
 from reconciler.policies.client_properties import RESERVED
+from reconciler.policies.cluster import Cluster
 from tests.unit.manifest.broken import cluster, manifest
 from tests.unit.manifest.checking import outcome
 

@@ -1,6 +1,7 @@
 """Each objection: its code, the names and numbers of what is in the way, the fields that the next step changes, and whether a fact is unread."""
 
 import pytest
+from reconciler.policies.floor_partition import FloorEvaluator
 
 from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
@@ -16,7 +17,6 @@ from reconciler.operations.topic_checks import (
     unknown_topic,
 )
 from reconciler.policies import group_removal
-from reconciler.policies.floor_partition import FloorEvaluator
 from reconciler.policies.retention_floor import cleanup_policy_block
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
