@@ -194,7 +194,7 @@ class ApplyContext:
         if not worth:
             return
         try:
-            self.journal.record(worth, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
+            self.journal.record_outcomes(worth, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock())
         except JournalUnavailable as unavailable:
             self.halt(str(unavailable))
 

@@ -12,8 +12,8 @@ from reconciler.apply.tuning import BatchLimits
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult, PartitionNow, ResponseAction
-from reconciler.model.snapshot import Unknown
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.elect_leader import ElectLeader
 
 ElectionAttempt = Attempt[ElectLeader]
@@ -36,7 +36,7 @@ def step(batch: Sequence[ElectionAttempt], run: ApplyContext) -> Iterator[StepRe
 
     def look(attempts: Sequence[ElectionAttempt]) -> CheckResult:
         at_ms = run.clock()
-        now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=False)
+        now = run.gateway.read_partitions([attempt.action.partition for attempt in attempts], offsets=False)
         ready, rest = partition_ready(check(attempt, now[attempt.action.partition]) for attempt in attempts)
         return CheckResult(ready=ready, rest=rest, at_ms=at_ms)
 
@@ -59,10 +59,10 @@ def step(batch: Sequence[ElectionAttempt], run: ApplyContext) -> Iterator[StepRe
         yield settle(go.attempt, answers[partition], after[partition])
 
 
-def check(attempt: ElectionAttempt, now: PartitionNow) -> ReadyAction | StepResult:
+def check(attempt: ElectionAttempt, now: PartitionFacts | None) -> ReadyAction | StepResult:
     """Whether the request may go out: same topic, same replicas, the wanted leader in sync and not leading yet."""
     action = attempt.action
-    if not now.exists:
+    if now is None:
         return attempt.end(Status.STALE, f"{action.partition} is gone", read_back="gone")
     if isinstance(now.topic_id, Unknown):
         return attempt.again(f"the topic's id could not be read: {now.topic_id.reason}")
@@ -81,12 +81,16 @@ def check(attempt: ElectionAttempt, now: PartitionNow) -> ReadyAction | StepResu
     return ReadyAction(attempt=attempt)
 
 
-def settle(attempt: ElectionAttempt, answer: ItemResult, after: PartitionNow) -> StepResult:
+def settle(attempt: ElectionAttempt, answer: ItemResult, after: PartitionFacts | None) -> StepResult:
     """What the answer and the metadata afterwards make of it."""
     attempt = attempt.sent(answer)
-    seen = _is_wanted(attempt.action, after) and after.topic_id == attempt.action.seen.topic_id
+    seen = (
+        after is not None
+        and _is_wanted(attempt.action, after)
+        and after.topic_id == attempt.action.seen.topic_id
+    )
     match answer.answer:
-        case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY if seen:
+        case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY if after is not None and seen:
             return _leads(attempt, after)
         case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY:
             return attempt.again(f"the metadata shows {_shown(after) or 'nothing that could be read'}")
@@ -98,7 +102,7 @@ def settle(attempt: ElectionAttempt, answer: ItemResult, after: PartitionNow) ->
             return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
 
 
-def _leads(attempt: ElectionAttempt, now: PartitionNow) -> Outcome:
+def _leads(attempt: ElectionAttempt, now: PartitionFacts) -> Outcome:
     if attempt.possible:
         return attempt.end(Status.APPLIED, "leader elected, shown by the metadata", read_back=_shown(now))
     return attempt.end(Status.SATISFIED, "the leader is already the one wanted", read_back=_shown(now))
@@ -106,13 +110,13 @@ def _leads(attempt: ElectionAttempt, now: PartitionNow) -> Outcome:
 
 def _seen(
     ready: Sequence[ReadyAction], answers: Mapping[TopicPartition, ItemResult], run: ApplyContext
-) -> Mapping[TopicPartition, PartitionNow]:
+) -> Mapping[TopicPartition, PartitionFacts | None]:
     """The partitions once all leaders that may come are seen, or as they are when that takes too long. What was seen is not asked again."""
     actions = {go.attempt.action.partition: go.attempt.action for go in ready}
-    after = dict(run.gateway.partitions_now(actions, offsets=False))
+    after = dict(run.gateway.read_partitions(actions, offsets=False))
 
     def awaited(among: Iterable[TopicPartition]) -> list[TopicPartition]:
-        return [p for p in among if after[p].exists and not _is_wanted(actions[p], after[p])]
+        return [p for p in among if after[p] is not None and not _is_wanted(actions[p], after[p])]
 
     missing = awaited(
         p for p, answer in answers.items() if answer.answer in (ResponseAction.DONE, ResponseAction.READ_BACK)
@@ -123,19 +127,19 @@ def _seen(
         if not missing or run.clock() >= until_ms:
             break
         run.sleep(_POLL_MS / 1000)
-        after.update(run.gateway.partitions_now(missing, offsets=False))
+        after.update(run.gateway.read_partitions(missing, offsets=False))
         missing = awaited(missing)
     return after
 
 
-def _is_wanted(action: ElectLeader, now: PartitionNow) -> bool:
-    if not isinstance(now.leader, int):
+def _is_wanted(action: ElectLeader, now: PartitionFacts | None) -> bool:
+    if now is None or not isinstance(now.leader, int):
         return False
     return action.leader_wanted is None or now.leader == action.leader_wanted
 
 
-def _shown(now: PartitionNow) -> str | None:
-    if not now.exists:
+def _shown(now: PartitionFacts | None) -> str | None:
+    if now is None:
         return "gone"
     if now.leader is None:
         return "leaderless"

@@ -10,8 +10,8 @@ from reconciler.apply.attempt import NOTHING_DONE, Attempt
 from reconciler.apply.context import ApplyContext, CheckResult, ReadyAction, StepResult, partition_ready
 from reconciler.apply.tuning import BatchLimits
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import GroupNow, ItemResult, ResponseAction
-from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.snapshot import GroupFacts, GroupState, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 
 GroupAttempt = Attempt[DeleteGroup]
@@ -28,7 +28,7 @@ def step(batch: Sequence[GroupAttempt], run: ApplyContext) -> Iterator[StepResul
     """One round: look, store the intents, send, look again."""
 
     def look(attempts: Sequence[GroupAttempt]) -> CheckResult:
-        now = run.gateway.groups_now([attempt.action.group for attempt in attempts])
+        now = run.gateway.read_groups([attempt.action.group for attempt in attempts])
         ready, rest = partition_ready(check(attempt, now[attempt.action.group]) for attempt in attempts)
         # The commits are read last. The list takes as long as the slowest broker, and what it said of members the coordinator finds out itself.
         return CheckResult(ready=ready, rest=rest, at_ms=run.clock())
@@ -41,12 +41,12 @@ def step(batch: Sequence[GroupAttempt], run: ApplyContext) -> Iterator[StepResul
         return
     groups = [go.attempt.action.group for go in ready]
     answers = run.gateway.delete_groups(groups)
-    after = run.gateway.groups_now(groups)
+    after = run.gateway.read_groups(groups)
     for go in ready:
         yield settle(go.attempt, answers[go.attempt.action.group], after[go.attempt.action.group])
 
 
-def check(attempt: GroupAttempt, now: GroupNow) -> ReadyAction | StepResult:
+def check(attempt: GroupAttempt, now: GroupFacts) -> ReadyAction | StepResult:
     """Whether the request may go out: still listed, same type, EMPTY, same commits."""
     if isinstance(now.listed, Unknown):
         return attempt.again(f"whether the group exists could not be read: {now.listed.reason}")
@@ -70,7 +70,7 @@ def check(attempt: GroupAttempt, now: GroupNow) -> ReadyAction | StepResult:
     return attempt.end(Status.STALE, f"{moved}{NOTHING_DONE}", read_back=_shown(now))
 
 
-def settle(attempt: GroupAttempt, answer: ItemResult, after: GroupNow) -> StepResult:
+def settle(attempt: GroupAttempt, answer: ItemResult, after: GroupFacts) -> StepResult:
     """What the answer and the listing afterwards make of it."""
     attempt = attempt.sent(answer)
     gone = after.listed is False
@@ -99,7 +99,7 @@ def settle(attempt: GroupAttempt, answer: ItemResult, after: GroupNow) -> StepRe
             return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
 
 
-def _other_commits(action: DeleteGroup, now: GroupNow) -> bool:
+def _other_commits(action: DeleteGroup, now: GroupFacts) -> bool:
     return isinstance(now.fingerprint, str) and now.fingerprint != action.seen.fingerprint
 
 
@@ -109,7 +109,7 @@ def _absent(attempt: GroupAttempt) -> Outcome:
     return attempt.end(Status.SATISFIED, "someone else removed it, absent from a complete listing", read_back="absent")
 
 
-def _there_after_done(attempt: GroupAttempt, now: GroupNow, moved: str | None) -> Outcome:
+def _there_after_done(attempt: GroupAttempt, now: GroupFacts, moved: str | None) -> Outcome:
     """The broker said done and a group of that name is listed: made again by someone, or the answer was not true."""
     if moved is None and now.state is GroupState.EMPTY:
         return attempt.end(
@@ -119,7 +119,7 @@ def _there_after_done(attempt: GroupAttempt, now: GroupNow, moved: str | None) -
     return attempt.end(Status.APPLIED, detail, read_back=_shown(now))
 
 
-def _shown(now: GroupNow) -> str | None:
+def _shown(now: GroupFacts) -> str | None:
     if now.listed is False:
         return "absent"
     if isinstance(now.listed, Unknown) or isinstance(now.state, Unknown):

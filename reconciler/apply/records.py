@@ -13,9 +13,9 @@ from reconciler.apply.tuning import BatchLimits
 from reconciler.errors import JournalUnavailable
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult, PartitionNow, ResponseAction
+from reconciler.model.ports import ItemResult, ResponseAction
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 
 RecordsAttempt = Attempt[DeleteRecords]
@@ -64,8 +64,8 @@ def _look(attempts: Sequence[RecordsAttempt], run: ApplyContext, removed_groups:
     purges = _purges_of_others(attempts, run)
     if purges is None:
         return CheckResult(ready=[], rest=list(attempts), at_ms=seen_at_ms)
-    now = run.gateway.partitions_now([attempt.action.partition for attempt in attempts], offsets=True)
-    commits = run.gateway.committed(_positions_wanted(attempts))
+    now = run.gateway.read_partitions([attempt.action.partition for attempt in attempts], offsets=True)
+    commits = run.gateway.read_positions(_positions_wanted(attempts))
     at_ms = run.clock()
     ready, rest = partition_ready(
         recheck(
@@ -95,7 +95,7 @@ def _purges_of_others(attempts: Sequence[RecordsAttempt], run: ApplyContext) -> 
     if all(attempt.action.guard.every_ms is None for attempt in attempts):
         return {}
     try:
-        return run.journal.last_purges(but_of=run.run_id)
+        return run.journal.last_purges(except_run=run.run_id)
     except JournalUnavailable as unavailable:
         run.halt(str(unavailable))
         return None
@@ -108,7 +108,7 @@ def _send(ready: Sequence[ReadyAction], run: ApplyContext) -> Iterator[StepResul
     led = [go for go in ready if go.leader == leader]
     targets = {go.attempt.action.partition: go.attempt.action.before_offset for go in led}
     answers = run.gateway.delete_records(targets)
-    after = run.gateway.partitions_now(targets, offsets=True)
+    after = run.gateway.read_partitions(targets, offsets=True)
     for go in led:
         partition = go.attempt.action.partition
         yield verify(go.attempt, answers[partition], after[partition])
@@ -116,7 +116,7 @@ def _send(ready: Sequence[ReadyAction], run: ApplyContext) -> Iterator[StepResul
 
 def recheck(
     attempt: RecordsAttempt,
-    now: PartitionNow,
+    now: PartitionFacts | None,
     commits: Commits,
     *,
     last_purge_ms: int | None,
@@ -125,7 +125,7 @@ def recheck(
 ) -> ReadyAction | StepResult:
     """Whether the request may go out: same topic, something left to delete, every named group past it, no reader further behind."""
     action = attempt.action
-    if not now.exists:
+    if now is None:
         return attempt.end(Status.STALE, f"{action.partition} is gone", read_back="gone")
     if isinstance(now.topic_id, Unknown):
         return attempt.again(f"the topic's id could not be read: {now.topic_id.reason}")
@@ -168,11 +168,11 @@ def _too_soon(
     return attempt.again(detail) if attempt.possible else attempt.end(Status.WAITING, detail, read_back=read_back)
 
 
-def verify(attempt: RecordsAttempt, answer: ItemResult, after: PartitionNow) -> StepResult:
+def verify(attempt: RecordsAttempt, answer: ItemResult, after: PartitionFacts | None) -> StepResult:
     """What the answer and the log start afterwards make of it. Only the log start proves anything."""
     before, attempt = attempt, attempt.sent(answer)
     action = attempt.action
-    if not after.exists or (isinstance(after.topic_id, str) and after.topic_id != action.seen.topic_id):
+    if after is None or (isinstance(after.topic_id, str) and after.topic_id != action.seen.topic_id):
         # Which incarnation the request met is not known any more.
         return attempt.end(
             Status.STALE, "the topic was deleted while the request was under way", read_back=_shown(after)
@@ -197,7 +197,7 @@ def verify(attempt: RecordsAttempt, answer: ItemResult, after: PartitionNow) -> 
             return attempt.end(Status.FAILED, answer.text or answer.code, read_back=_shown(after))
 
 
-def _already(attempt: RecordsAttempt, now: PartitionNow) -> Outcome:
+def _already(attempt: RecordsAttempt, now: PartitionFacts) -> Outcome:
     if attempt.possible:
         return attempt.end(Status.APPLIED, "records deleted, shown by the log start", read_back=_shown(now))
     return attempt.end(Status.SATISFIED, "the log starts there already", read_back=_shown(now))
@@ -246,7 +246,7 @@ def _looked_at(action: DeleteRecords) -> Iterator[AcceptedLag]:
     return (r for r in action.guard.accepted if not any(selector.matches(r.group) for selector in excepted))
 
 
-def _shown(now: PartitionNow) -> str | None:
-    if not now.exists:
+def _shown(now: PartitionFacts | None) -> str | None:
+    if now is None:
         return "gone"
     return f"log start {now.log_start}" if isinstance(now.log_start, int) else None

@@ -103,7 +103,7 @@ class Tally:
 
     def groups_of(self, snapshot: ClusterSnapshot) -> list[LimitUsage]:
         """The same, of all that are listed. An incomplete list makes the share look larger, which is the safe side."""
-        listed = sum(group.listed for group in snapshot.groups.values())
+        listed = sum(group.listed is True for group in snapshot.groups.values())
         return [LimitUsage(self._groups, whole=_whole(listed, "the cluster's groups"))] if self._groups else []
 
     def elections(self) -> list[LimitUsage]:
