@@ -1,1 +1,1 @@
-"""The journal: an intent before each request, an outcome after it. Entries, where they are stored, and what follows from them."""
+"""The journal: an intent before each request, an outcome after it, and what follows from both."""

@@ -1,10 +1,10 @@
-"""One line of the journal, and what follows from all of them: the purge clock, and what an interrupted run had begun.
+"""One entry of the journal and its line: an intent before a request, an outcome after it.
 
-Both journals, file and topic, keep these lines. Where they are kept, and how safely, is theirs.
+Where the lines are stored is decided in journal/file.py and kafka/journal_topic.py.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -55,7 +55,7 @@ class JournalEntry:
     removed_max: int | None = None
 
     @property
-    def purged(self) -> TopicPartition | None:
+    def partition(self) -> TopicPartition | None:
         """The partition of a record deletion; None for the other operations."""
         if self.operation != "delete_records":
             return None
@@ -161,62 +161,3 @@ def parse(line: str | bytes) -> JournalEntry:
         )
     except (KeyError, TypeError, AttributeError) as missing:
         raise ValueError(f"not a journal entry: {missing!r}") from None
-
-
-class PurgeClock:
-    """The purge clock over entries in the order in which they were stored; feed it as they come.
-
-    A purge counts from its outcome, which is stored after the request was answered, and from its intent as long as there is none. An outcome
-    that proves that nothing was sent takes it back: no answer, or a refusal, is no such proof.
-    """
-
-    def __init__(self) -> None:
-        self._intents: dict[TopicPartition, dict[str, int]] = {}
-
-    def update(self, entries: Iterable[JournalEntry]) -> None:
-        for entry in entries:
-            partition = entry.purged
-            if partition is None:
-                continue
-            if entry.event is Event.INTENT:
-                runs = self._intents.setdefault(partition, {})
-                runs[entry.run_id] = max(entry.at_ms, runs.get(entry.run_id, entry.at_ms))
-            elif entry.sends == 0:
-                self._intents.get(partition, {}).pop(entry.run_id, None)
-            else:
-                self._settle(partition, entry)
-
-    def last_purges(self, *, but_of: str | None = None) -> dict[TopicPartition, int]:
-        """Epoch ms of the newest purge of each partition, but for those of the run `but_of`."""
-        others = (
-            (partition, [at for run, at in runs.items() if run != but_of]) for partition, runs in self._intents.items()
-        )
-        return {partition: max(times) for partition, times in others if times}
-
-    def _settle(self, partition: TopicPartition, ended: JournalEntry) -> None:
-        """Forget runs that ended before this one began: a watch on the purge clock makes one every few seconds."""
-        runs = self._intents.get(partition, {})
-        began = runs.get(ended.run_id, ended.at_ms)
-        left = {run: at for run, at in runs.items() if at >= began}
-        self._intents[partition] = left | {ended.run_id: max(began, ended.at_ms)}
-
-
-def open_intents(entries: Iterable[JournalEntry], plan_digest: str) -> dict[Address, JournalEntry]:
-    """The newest intent of each action of that plan that no later outcome ended, of its run or of one that took it up again."""
-    begun: dict[Address, dict[str, JournalEntry]] = {}
-    for entry in entries:
-        if entry.plan_digest != plan_digest:
-            continue
-        runs = begun.setdefault(entry.address, {})
-        if entry.event is Event.INTENT:
-            runs.pop(entry.run_id, None)
-            runs[entry.run_id] = entry
-        elif entry.sends == 0 and entry.status in _FOUND_NOTHING:
-            runs.pop(entry.run_id, None)
-        else:
-            runs.clear()
-    return {address: list(runs.values())[-1] for address, runs in begun.items() if runs}
-
-
-_FOUND_NOTHING = (Status.NOT_ATTEMPTED, Status.WAITING)
-"""Ends that tell nothing about what another run had begun."""

@@ -1,49 +1,28 @@
-"""The commit log `__consumer_offsets`, read by a plain consumer and reduced per group: `tables.COMMIT_LOG`.
+"""Reads `__consumer_offsets` with a plain consumer and reduces it per group: `schemas.COMMIT_LOG`.
 
-Decided here: which records count as a sign of life (all of them), when a partition of the log counts as read (up to the high
-watermark it had at the start, or not at all), and which topic incarnation a commit was made for. Read uncommitted on purpose:
-a commit that waits for its transaction is a sign of life, and an open transaction must not make the groups behind it look idle.
+Decided here: which records count as activity (all), and when a partition of the log counts as read (up
+to the high watermark at the start, or not at all). Uncommitted records are read on purpose: a commit in
+an open transaction is activity, and the transaction must not make the groups behind it look idle.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from reconciler.kafka.connect import Connection, consumer, read_timeouts
+from reconciler.kafka.connect import consumer, read_timeouts
 from reconciler.kafka.consumer_offsets_reduce import Reduction
-from reconciler.kafka.futures import Deadline
-from reconciler.kafka.offsets import OffsetsRequest, read_partitions
+from reconciler.kafka.futures import Deadline, reason_of
+from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, read_watermarks
 from reconciler.kafka.schemas import COMMIT_LOG
+from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.model.snapshot import Unknown
 
 _BATCH = 10_000
 _SLICE_S = 0.05
-
-
-def read_commit_log(
-    connection: Connection,
-    partitions: Sequence[int],
-    *,
-    origins: Mapping[str, Collection[str]] | None = None,
-    limit_s: float | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Everything these partitions of the log say, reduced per group, in one batch. Never raises for a broker that is away.
-
-    `origins`: topic ids only of these groups on these topics; None: of all. `limit_s`: how long it may take at all; no data
-    for the connection's timeout ends it, too.
-    """
-    logs = {number: _Log(number) for number in partitions}
-    (ends,) = read_partitions(connection, [OffsetsRequest(COMMIT_LOG_TOPIC, tuple(partitions), -1, full=False)])
-    for row in ends.to_pylist():
-        log = logs[row["partition"]]
-        log.error, log.start, log.end = row["error"], row["log_start"] or 0, row["high_watermark"] or 0
-    _consume(connection, [log for log in logs.values() if log.error is None and log.start < log.end], limit_s)
-    yield _rows(logs.values(), origins)
-
-
 _FETCH: Mapping[str, str | int | float] = {
     "isolation.level": "read_uncommitted",
     "fetch.wait.max.ms": 100,
@@ -54,9 +33,35 @@ _FETCH: Mapping[str, str | int | float] = {
 }
 
 
+def read_commit_log(
+    session: KafkaSession,
+    partitions: Sequence[int],
+    *,
+    origins: Mapping[str, Collection[str]] | None = None,
+    limit_s: float | None = None,
+) -> pa.RecordBatch:
+    """Everything that these partitions of the log say, reduced per group.
+
+    Never raises for a broker that is away. `origins`: topic ids only of these groups on these topics;
+    None: of all. `limit_s`: upper bound of the whole call. Also ends after the session's timeout
+    without data.
+    """
+    logs = {number: PartitionLog(number) for number in partitions}
+    request = OffsetsRequest(COMMIT_LOG_TOPIC, tuple(partitions), UNKNOWN_LEADER, full=False)
+    for partition, ends in read_watermarks(session, [request]).items():
+        log = logs[partition.partition]
+        for name, end in (("log start", ends.log_start), ("high watermark", ends.high_watermark)):
+            if isinstance(end, Unknown) and log.error is None:
+                log.error = f"{name}: {end.reason}"
+        if isinstance(ends.log_start, int) and isinstance(ends.high_watermark, int):
+            log.start, log.end = ends.log_start, ends.high_watermark
+    consume(session, [log for log in logs.values() if log.error is None and log.start < log.end], limit_s)
+    return _rows(logs.values(), origins)
+
+
 @dataclass(slots=True)
-class _Log:
-    """One partition of the log while it is read: from `start` up to `end`, the high watermark when the reading began."""
+class PartitionLog:
+    """One partition of the log: from `start` to `end`, the high watermark before the first record."""
 
     number: int
     start: int = 0
@@ -65,24 +70,25 @@ class _Log:
     reduced: Reduction = field(default_factory=Reduction)
 
 
-def _consume(connection: Connection, logs: Sequence[_Log], limit_s: float | None) -> None:
+def consume(session: KafkaSession, logs: Sequence[PartitionLog], limit_s: float | None) -> None:
+    """Read the partitions to their ends. A partition that was not read to its end has an error then."""
     if not logs:
         return
-    client = consumer(connection, {**read_timeouts(connection), **_FETCH})
+    client = consumer(session.connection, {**read_timeouts(session.connection), **_FETCH})
     try:
         client.assign([TopicPartition(COMMIT_LOG_TOPIC, log.number, log.start) for log in logs])
-        _drain(client, connection, {log.number: log for log in logs}, limit_s)
+        _drain(client, session.timeout_s, {log.number: log for log in logs}, limit_s)
     finally:
         client.close()
 
 
-def _drain(client: Consumer, connection: Connection, unfinished: dict[int, _Log], limit_s: float | None) -> None:
-    idle = Deadline.after(connection.timeout_s)
+def _drain(client: Consumer, timeout_s: float, unfinished: dict[int, PartitionLog], limit_s: float | None) -> None:
+    idle = Deadline.after(timeout_s)
     limit = None if limit_s is None else Deadline.after(limit_s)
     while unfinished:
         messages = client.consume(_BATCH, _SLICE_S)
         if messages:
-            idle = Deadline.after(connection.timeout_s)
+            idle = Deadline.after(timeout_s)
         for message in messages:
             log = unfinished.get(message.partition())
             if log is None:
@@ -91,33 +97,31 @@ def _drain(client: Consumer, connection: Connection, unfinished: dict[int, _Log]
             offset = message.offset()
             if error is None:
                 if offset < log.end:
-                    log.reduced.take(message.key(), message.value(), message.timestamp()[1], offset)
+                    log.reduced.add_record(message.key(), message.value(), message.timestamp()[1], offset)
                 finished = offset >= log.end - 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                # The end that whoever answered knows of: a leader of a moment ago may not have heard of all yet.
+                # The end that the answering broker knows: a former leader may lack the last records.
                 finished = offset is not None and offset >= log.end
             else:
-                # Errors that name no partition (the coordinator of the reader's own group, say) never get here.
+                # Errors without a partition (such as a coordinator for the reader's own group) never get here.
                 finished = True
                 log.error = _reason(error)
             if finished:
                 del unfinished[log.number]
                 client.pause([TopicPartition(COMMIT_LOG_TOPIC, log.number)])
-        if idle.over or (limit is not None and limit.over):
+        if idle.passed or (limit is not None and limit.passed):
             for log in unfinished.values():
-                log.error = (
-                    f"no data for {connection.timeout_s:.0f} s" if idle.over else f"not done after {limit_s:.0f} s"
-                )
+                log.error = f"no data for {timeout_s:.0f} s" if idle.passed else f"not done after {limit_s:.0f} s"
             return
 
 
 def _reason(error: KafkaError) -> str:
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return f"the right READ on {COMMIT_LOG_TOPIC} is missing"
-    return f"{error.str()} ({error.name()})"
+    return reason_of(error)
 
 
-def _rows(logs: Iterable[_Log], origins: Mapping[str, Collection[str]] | None) -> pa.RecordBatch:
+def _rows(logs: Iterable[PartitionLog], origins: Mapping[str, Collection[str]] | None) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = []
     for log in logs:
         reduced = log.reduced
@@ -126,20 +130,20 @@ def _rows(logs: Iterable[_Log], origins: Mapping[str, Collection[str]] | None) -
                 "log_partition": log.number,
                 "records": reduced.records,
                 "skipped": reduced.skipped,
-                "garbled": reduced.garbled,
+                "garbled": reduced.malformed,
                 "error": log.error,
             }
         )
-        for life in reduced.activities():
+        for activity in reduced.activities():
             rows.append(
                 {
-                    "group": life.group,
-                    "last_activity_ms": life.newest_ms,
+                    "group": activity.group,
+                    "last_activity_ms": activity.newest_ms,
                     "log_partition": log.number,
-                    "log_offset": life.offset,
-                    "seems": life.seems.value,
-                    "live": life.live,
-                    "commit_keys": life.commits,
+                    "log_offset": activity.offset,
+                    "seems": activity.group_type.value,
+                    "live": activity.live,
+                    "commit_keys": activity.commits,
                 }
             )
         for origin in reduced.origins(origins):

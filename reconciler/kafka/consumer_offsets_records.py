@@ -1,7 +1,7 @@
-"""What one record of `__consumer_offsets` says: key types and value versions as the broker's published schemas lay them out.
+"""Decodes one record of `__consumer_offsets`: key types and value versions of the broker's schemas.
 
-Pure functions over bytes. Whatever does not fit its layout to the last byte is Garbled, a type that is not known is Unknown;
-neither is fatal, both are counted by the reader. What follows from many records is decided in commit_log.
+Pure functions over bytes. Bytes that do not fit their layout exactly give MalformedRecord, an unknown
+key type gives UnknownKey. Neither is fatal; the reader counts both.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommitKey, OffsetCommitValue, GroupMetadataKey,
 GroupMetadataValue and the Consumer-, Share- and StreamsGroup*Key files).
@@ -35,7 +35,7 @@ class CommitKey:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """Every other known key type: something about a group. `type` None: the classic metadata's value must tell."""
+    """Every other known key type: facts of a group. `type` None: the value of the classic metadata tells."""
 
     group: str
     type: GroupType | None
@@ -43,7 +43,7 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True)
 class UnknownKey:
-    """A key type that this program does not know. `group`: its first string, which every type so far starts with."""
+    """A key type that this program does not know. `group`: its first string, with which all types start."""
 
     version: int
     group: str | None
@@ -58,7 +58,7 @@ class MalformedRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitValue:
-    """A committed position. `topic_id`: 16 bytes; NO_TOPIC_ID: the version carries none, or the writer knew none."""
+    """A committed offset. `topic_id`: 16 bytes; NO_TOPIC_ID: the record has none."""
 
     offset: int
     commit_ms: int
@@ -80,14 +80,14 @@ def decode_key(data: bytes) -> Key:
                 return MalformedRecord("bytes after the key")
             return GroupKey(group, _type_of(version))
         return UnknownKey(version, _first_string(data))
-    except (struct.error, UnicodeDecodeError, ValueError) as broken:
-        return MalformedRecord(str(broken))
+    except (struct.error, UnicodeDecodeError, ValueError) as error:
+        return MalformedRecord(str(error))
 
 
 def decode_commit(data: bytes) -> CommitValue | MalformedRecord:
-    """The value of a commit record, versions 0 to 4. Never raises. Later versions are Garbled: their layout is not known.
+    """The value of a commit record, versions 0 to 4. Never raises. Later versions are malformed.
 
-    Version 4 is flexible: read with the layout of 3 it yields numbers that look fine and are not.
+    Version 4 is flexible: with the layout of version 3 it yields plausible, wrong numbers.
     """
     try:
         (version,) = _INT16.unpack_from(data, 0)
@@ -109,28 +109,42 @@ def decode_commit(data: bytes) -> CommitValue | MalformedRecord:
             if at == len(data)
             else MalformedRecord("the value has another length")
         )
-    except (struct.error, UnicodeDecodeError, ValueError) as broken:
-        return MalformedRecord(str(broken))
+    except (struct.error, UnicodeDecodeError, ValueError) as error:
+        return MalformedRecord(str(error))
 
 
 def decode_protocol_type(data: bytes) -> str | MalformedRecord:
-    """`consumer`, `connect` or empty: whose protocol a classic group speaks. From the value of a key of type 2, any version."""
+    """The protocol type of a classic group: `consumer`, `connect` or empty. From the value of key type 2."""
     try:
         (version,) = _INT16.unpack_from(data, 0)
         if version < 0:
             return MalformedRecord(f"group metadata version {version}")
         return (_compact_string(data, 2) if version >= 4 else _string(data, 2))[0]
-    except (struct.error, UnicodeDecodeError, ValueError) as broken:
-        return MalformedRecord(str(broken))
+    except (struct.error, UnicodeDecodeError, ValueError) as error:
+        return MalformedRecord(str(error))
+
+
+def log_partition(group: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` that holds a group; its leader is the group's coordinator.
+
+    The broker's computation: Java's hash of the id, modulo the number of partitions.
+    """
+    value = 0
+    encoded = group.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    # Java's Math.abs of the smallest int is itself, and the broker takes 0 for it.
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
 def topic_id_text(topic_id: bytes) -> str | None:
-    """As Kafka writes it: base64, URL-safe, unpadded."""
+    """A topic id in the spelling of Kafka: base64, URL-safe, unpadded."""
     return None if topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def _commit_key(data: bytes) -> CommitKey | MalformedRecord:
-    """Without `_string`: most of what a log holds, and one call less for each string shows in the whole scan."""
+    """Without `_string`: most records are commits, and each call less is visible in the scan's time."""
     at = 4 + (data[2] << 8 | data[3]) if len(data) > 4 else 0
     topic_at = at + 2
     end = topic_at + (data[at] << 8 | data[at + 1]) if 0 < at < len(data) - 1 else 0

@@ -1,7 +1,8 @@
-"""What each error of each operation asks of the applier: one table, nothing else decides it.
+"""Maps each error of each operation to what the applier does: one table, nothing else decides it.
 
-The client library's own `retriable()` says no to everything, so codes are all there is to go by. A code that is not in the table
-is a failure if a broker said it, and is read back if the client did. Neither is ever success, nor proof that nothing was done.
+The client library's own `retriable()` is always false, so codes are the only evidence. A code that is
+not in the table is a failure if it comes from a broker, and is read back if it comes from the client.
+Neither is success, nor proof that the request had no effect.
 """
 
 from collections.abc import Mapping
@@ -13,14 +14,14 @@ from reconciler.model.ports import ItemResult, ResponseAction
 
 
 class Operation(StrEnum):
-    """The three requests, by the names that plan files use."""
+    """The three requests, by their names in plan files."""
 
     DELETE_RECORDS = "delete_records"
     DELETE_GROUP = "delete_group"
     ELECT_LEADER = "elect_leader"
 
 
-# The client's words for "no answer came". The request may have been carried out, or may never have left.
+# The client's codes for "no answer". The request may have been carried out, or may never have been sent.
 _NO_ANSWER: Mapping[int, ResponseAction] = dict.fromkeys(
     (
         KafkaError._TIMED_OUT,
@@ -38,12 +39,12 @@ _NO_ANSWER: Mapping[int, ResponseAction] = dict.fromkeys(
     ResponseAction.READ_BACK,
 )
 
-# The client refused to send: certain not to have been carried out.
+# The client refused to send: the request certainly had no effect.
 _NOT_SENT: Mapping[int, ResponseAction] = dict.fromkeys(
     (KafkaError._INVALID_ARG, KafkaError._UNSUPPORTED_FEATURE, KafkaError._NOT_IMPLEMENTED), ResponseAction.FAILED
 )
 
-# The client knows no leader right now; the cluster may know one in a moment.
+# The client knows no leader now; the cluster may have one in a moment.
 _NO_LEADER: Mapping[int, ResponseAction] = dict.fromkeys(
     (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError._NOENT, KafkaError._UNKNOWN_BROKER),
     ResponseAction.RETRY,
@@ -55,7 +56,7 @@ TABLE: Mapping[Operation, Mapping[int, ResponseAction]] = {
         **_NOT_SENT,
         **_NO_LEADER,
         KafkaError.NO_ERROR: ResponseAction.DONE,
-        # The leader had already advanced, every time it was tried: the answer waits for the slowest live replica.
+        # In every trial the leader had already advanced: the answer waits for the slowest live replica.
         KafkaError.REQUEST_TIMED_OUT: ResponseAction.READ_BACK,
         KafkaError.LEADER_NOT_AVAILABLE: ResponseAction.RETRY,
         KafkaError.NOT_LEADER_FOR_PARTITION: ResponseAction.RETRY,
@@ -84,7 +85,7 @@ TABLE: Mapping[Operation, Mapping[int, ResponseAction]] = {
         KafkaError.THROTTLING_QUOTA_EXCEEDED: ResponseAction.RETRY,
         KafkaError.NON_EMPTY_GROUP: ResponseAction.STALE,
         KafkaError.INVALID_GROUP_ID: ResponseAction.FAILED,
-        # Absent groups answer so, too, to a caller without rights.
+        # Also the answer for absent groups to a caller without the right.
         KafkaError.GROUP_AUTHORIZATION_FAILED: ResponseAction.FAILED,
     },
     Operation.ELECT_LEADER: {
@@ -101,16 +102,16 @@ TABLE: Mapping[Operation, Mapping[int, ResponseAction]] = {
         KafkaError.UNKNOWN_TOPIC_OR_PART: ResponseAction.STALE,
         KafkaError.UNKNOWN_TOPIC_ID: ResponseAction.STALE,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED: ResponseAction.FAILED,
-        # More leaders to change than the broker takes at once: nothing of the request was done.
+        # More elections than the broker accepts in one request: the request had no effect.
         KafkaError.POLICY_VIOLATION: ResponseAction.HALVE,
         KafkaError.PREFERRED_LEADER_NOT_AVAILABLE: ResponseAction.WAITING,
         KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE: ResponseAction.WAITING,
     },
 }
 
-# Answers that leave no doubt: the request changed nothing. Not among them: silence, a disk that failed half way, and those of a leader,
-# coordinator or controller that lost its office. It may have begun, and answers so while it waits for the others
-# (DelayedDeleteRecords.tryComplete, CoordinatorRuntime's failAll of what was appended).
+# Answers that prove that the request had no effect. Not among them: silence, a disk error, and the answers
+# of a former leader, coordinator or controller. It may have applied the request, and answers so while it
+# waits for its followers (DelayedDeleteRecords.tryComplete, CoordinatorRuntime's failAll).
 _NO_EFFECT = frozenset(
     (
         *_NOT_SENT,
@@ -126,17 +127,17 @@ _NO_EFFECT = frozenset(
 )
 _REFUSALS = frozenset({ResponseAction.STALE, ResponseAction.WAITING, ResponseAction.FAILED, ResponseAction.HALVE})
 
-# A refusal, and yet the same words come from a leader whose replica was taken away after it had deleted.
-_DOUBTFUL = frozenset({(Operation.DELETE_RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART)})
+# A refusal, but also the answer of a leader whose replica was removed after the deletion.
+_AMBIGUOUS = frozenset({(Operation.DELETE_RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART)})
 
-# What a refusal for want of rights is about: the broker's own words do not say which right.
+# The missing right of a refusal: the broker's message does not name it.
 _RIGHTS: Mapping[int, str] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "DELETE on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "DELETE on the group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ALTER on the cluster",
 }
 
-# The client library keeps names that Kafka has changed since.
+# The client library has some old names.
 _KAFKA_NAMES: Mapping[int, str] = {
     KafkaError.NO_ERROR: "NONE",
     KafkaError.UNKNOWN: "UNKNOWN_SERVER_ERROR",
@@ -147,18 +148,18 @@ _KAFKA_NAMES: Mapping[int, str] = {
 
 
 def item_answer(operation: Operation, code: int, text: str = "") -> ItemResult:
-    """The answer for one item that got `code` (Kafka's protocol codes, or negative ones of the client library)."""
-    known = TABLE[operation].get(code)
-    answer = known or (ResponseAction.READ_BACK if code < 0 else ResponseAction.FAILED)
+    """The result for one item with `code`: Kafka's protocol code, or a negative one of the library."""
+    mapped = TABLE[operation].get(code)
+    action = mapped or (ResponseAction.READ_BACK if code < 0 else ResponseAction.FAILED)
     if (right := _RIGHTS.get(code)) is not None:
         text = (
-            f"the right is missing: {right} ({text or name_of(code)}); `reconciler doctor --acls` prints what grants it"
+            f"the right is missing: {right} ({text or name_of(code)}); `reconciler doctor --acls` prints the grants"
         )
-    refused = known in _REFUSALS and (operation, code) not in _DOUBTFUL
-    return ItemResult(answer, name_of(code), text, no_effect=code in _NO_EFFECT or refused)
+    refused = mapped in _REFUSALS and (operation, code) not in _AMBIGUOUS
+    return ItemResult(action, name_of(code), text, no_effect=code in _NO_EFFECT or refused)
 
 
 def name_of(code: int) -> str:
-    """Kafka's name of a protocol code; `NONE` for 0; the library's own name (`_TIMED_OUT`) for what it made up."""
-    known = _KAFKA_NAMES.get(code)
-    return known if known is not None else str(KafkaError(code).name())
+    """Kafka's name of a protocol code, `NONE` for 0; the library's name, such as `_TIMED_OUT`, for its own."""
+    name = _KAFKA_NAMES.get(code)
+    return str(KafkaError(code).name()) if name is None else name

@@ -1,26 +1,33 @@
-"""Arrow schemas of the three sources: what a row is and what its nulls mean. Read in tasks, joined in scan/.
+"""Arrow schemas of the three sources: what a row is, and what its nulls mean.
 
-Every row has a status: `error` null means that the row was read. A null number beside an `error` was not read; it is never zero.
-Written out as Parquet and offered as data sources, so a column here is a promise to users (docs/scan.md).
+Every row has a status: `error` null means that the row was read. A null number beside an `error` was
+not read; it is never zero. The data sources for users have these columns (docs/scan.md).
 """
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 import pyarrow as pa
+
+from reconciler.kafka.group_offsets import Commit
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.snapshot import Unknown
 
 PARTITIONS = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("log_start", pa.int64()),
-        # The read-committed end; null also where only the records were asked for.
+        # The read-committed end; null also where only the records were requested.
         pa.field("stable_end", pa.int64()),
         pa.field("high_watermark", pa.int64()),
-        # Asked instants in epoch ms, and per instant the first offset at or after it: -1 none, null unread.
+        # Instants in epoch ms, and per instant the first offset at or after it: -1 none, null unknown.
         pa.field("instants", pa.list_(pa.int64())),
         pa.field("offsets_at", pa.list_(pa.int64())),
         pa.field("error", pa.string()),
     ]
 )
-"""One row per asked partition."""
+"""One row per requested partition."""
 
 GROUP_COMMITS = pa.schema(
     [
@@ -34,7 +41,7 @@ GROUP_COMMITS = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""One row per committed offset, then one per group (topic null) with its counts and fingerprint, or the reason why not."""
+"""One row per committed offset, then one per group (topic null) with its counts and fingerprint, or an error."""
 
 COMMIT_LOG = pa.schema(
     [
@@ -55,7 +62,45 @@ COMMIT_LOG = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""Three shapes of row. Group and topic: a topic id that the group's commits on the partition were made for, with the newest offset
-committed under it (`topic_id` null: by a value version that carries none). Group only: its newest activity, where its newest record
-is, the type that its records suggest, whether any of its keys is still set, and how many of commits are. Neither: one partition of the log, with what was
-read, skipped (unknown key types) and garbled, or why it was not read."""
+"""Three shapes of rows.
+
+Group and topic: a topic id that the group's commits on the partition were made for, with the newest
+offset committed under it (`topic_id` null: by a value version without ids). Group only: its newest
+activity, where its newest record is, the type that its records suggest, whether any of its keys is
+still set, and the number of set commit keys. Neither: one partition of the log, with its number of
+records, of skipped ones (unknown key types) and of malformed ones (`garbled`), or an error.
+"""
+
+
+def commit_batch(
+    read: Mapping[str, list[Commit] | Unknown], *, topics: Collection[str] | None = None
+) -> pa.RecordBatch:
+    """Rows of `GROUP_COMMITS`. `topics`: rows of commits only for these (None: all).
+
+    Counts and fingerprint always cover all commits of a group.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in GROUP_COMMITS.names}
+    for group, answer in read.items():
+        if isinstance(answer, Unknown):
+            _add(columns, group=[group], error=[answer.reason])
+            continue
+        selected = answer if topics is None else [commit for commit in answer if commit[0] in topics]
+        if selected:
+            topic, partition, committed = map(list, zip(*selected, strict=True))
+            _add(columns, group=[group] * len(selected), topic=topic, partition=partition, committed=committed)
+        _add(
+            columns,
+            group=[group],
+            commits=[len(answer)],
+            commit_topics=[len({topic for topic, _, _ in answer})],
+            fingerprint=[fingerprint(answer)],
+        )
+    arrays = [pa.array(columns[field.name], field.type) for field in GROUP_COMMITS]
+    return pa.record_batch(arrays, schema=GROUP_COMMITS)
+
+
+def _add(columns: Mapping[str, list[Any]], *, group: list[str], **values: list[Any]) -> None:
+    """Add rows of one group, column by column; a loop per commit costs as much as the request."""
+    nothing = [None] * len(group)
+    for name, column in columns.items():
+        column.extend(group if name == "group" else values.get(name, nothing))

@@ -1,7 +1,7 @@
-"""Why a broker's certificate is not trusted: expired, made for another name, or signed by nobody known.
+"""Explains why a broker's certificate is not trusted: expired, for another name, or of an unknown issuer.
 
-The client library has one sentence for all three. Here the handshake is tried once more with Python's own TLS, which tells them
-apart. Only words come of it: whether to connect is the client library's decision alone.
+The client library has one message for all three, so the handshake is repeated with Python's own TLS.
+The result only improves an error message; the client library alone decides whether to connect.
 """
 
 import socket
@@ -26,7 +26,10 @@ class TlsProblem:
 def diagnose_certificate(
     servers: Sequence[str], properties: Mapping[str, str], *, timeout_s: float
 ) -> TlsProblem | None:
-    """The first of these servers' certificates that fails the check that `properties` ask for; None: none does, or none answers."""
+    """The problem of the first certificate that fails the checks of `properties`.
+
+    None: no certificate fails, or no server answers.
+    """
     context = _context(properties)
     if context is None:
         return None
@@ -38,15 +41,15 @@ def diagnose_certificate(
                 context.wrap_socket(raw, server_hostname=host.strip("[]")),
             ):
                 continue
-        except ssl.SSLCertVerificationError as refused:
-            return _doubt(server, refused)
+        except ssl.SSLCertVerificationError as error:
+            return _problem(server, error)
         except (OSError, ValueError):
             continue
     return None
 
 
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
-    """The checks that librdkafka makes with these properties; None where it makes none."""
+    """The checks of librdkafka with these properties; None where it checks nothing."""
     if properties.get("enable.ssl.certificate.verification") == "false":
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -55,8 +58,10 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
         if pem := properties.get("ssl.ca.pem"):
             context.load_verify_locations(cadata=pem)
         elif location := properties.get("ssl.ca.location"):
-            folder = Path(location).is_dir()
-            context.load_verify_locations(cafile=None if folder else location, capath=location if folder else None)
+            is_folder = Path(location).is_dir()
+            context.load_verify_locations(
+                cafile=None if is_folder else location, capath=location if is_folder else None
+            )
         else:
             context.load_default_certs()
     except (OSError, ValueError):
@@ -64,18 +69,18 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
     return context
 
 
-def _doubt(server: str, refused: ssl.SSLCertVerificationError) -> TlsProblem:
-    told = refused.verify_message.rstrip(".")
-    if refused.verify_code in _EXPIRED:
+def _problem(server: str, error: ssl.SSLCertVerificationError) -> TlsProblem:
+    message = error.verify_message.rstrip(".")
+    if error.verify_code in _EXPIRED:
         return TlsProblem(
             f"the certificate of {server} has expired or is not valid yet", "renew it, or set this machine's clock"
         )
-    if refused.verify_code in _OTHER_NAME:
+    if error.verify_code in _OTHER_NAME:
         return TlsProblem(
-            f"the certificate of {server} is for another name ({told})",
-            "say a name in bootstrapServers that the certificate holds, and see that the brokers advertise such names",
+            f"the certificate of {server} is for another name ({message})",
+            "use a name of the certificate in bootstrapServers, and check that the brokers advertise such names",
         )
     return TlsProblem(
-        f"the certificate of {server} is not trusted ({told})",
-        "check ssl.ca.location in the Cluster's spec.client: it must hold the authority that signed it",
+        f"the certificate of {server} is not trusted ({message})",
+        "check ssl.ca.location in the Cluster's spec.client: it must contain the authority that signed the certificate",
     )

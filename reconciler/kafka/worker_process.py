@@ -1,8 +1,8 @@
-"""Work with the client library that is done in child processes, because the library may kill the process that does it.
+"""Runs calls to group coordinators in worker processes, because the client library may crash in them.
 
-librdkafka's calls to group coordinators (OffsetFetch, DescribeGroups, DeleteGroups) dereference a null pointer or fail an assertion
-when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605). A crash is one more way of not getting an answer.
-What is asked, and what no answer means, is the caller's business.
+librdkafka's OffsetFetch, DescribeGroups and DeleteGroups dereference a null pointer or fail an assertion
+when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605). The caller decides
+what is requested, and what a missing answer means.
 """
 
 import logging
@@ -30,88 +30,91 @@ Result = TypeVar("Result")
 
 
 class ClientPool:
-    """A child's own clients, opened when first asked for.
+    """The clients of a worker process, opened when first needed.
 
-    A broker answers the requests of one connection one after the other: `several` are for those that make it wait.
+    A broker answers the requests of one connection in order: several clients serve requests that wait.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._opened: list[AdminClient] = []
+        self._clients: list[AdminClient] = []
 
     @property
-    def first(self) -> AdminClient:
-        return self.several(1)[0]
+    def client(self) -> AdminClient:
+        return self.clients(1)[0]
 
-    def several(self, count: int) -> Sequence[AdminClient]:
-        while len(self._opened) < count:
-            self._opened.append(admin(self._connection))
-        return self._opened[:count]
+    def clients(self, count: int) -> Sequence[AdminClient]:
+        while len(self._clients) < count:
+            self._clients.append(admin(self._connection))
+        return self._clients[:count]
 
 
 Work = Callable[[ClientPool, Argument, Deadline], Result]
-"""A function of a module: it travels by its name, its argument and its result by value. Its clients are the child's own."""
+"""A module's function: pickled by its name, its argument and result by value."""
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 2.0
 _LENGTH = struct.Struct(">Q")
-_CHILD = f"from {__name__} import serve; serve()"
+_PROGRAM = f"from {__name__} import serve; serve()"
 
 
 class WorkerPool:
-    """Child processes with a client each, started when needed and kept; safe to call from several threads.
+    """Worker processes with their own clients, started when needed and reused. Safe between threads.
 
-    They end with this process, whatever ends it: what it had asked for is not begun by an orphan.
+    They end with this process, whatever ends it: an orphan starts no further request.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._idle: list[_Child] = []
+        self._idle: list[_Worker] = []
 
     def call(self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float) -> Result | None:
-        """What `work` returned (it never returns None); None: the child died, did not come back in time, or could not be started, and what
-        it sent may have been carried out."""
+        """The result of `work`, which never returns None.
+
+        None: the process crashed, did not answer in time or could not be started. Its requests may have
+        been carried out.
+        """
         try:
-            with self._child() as child:
-                answer: Result | None = child.ask((work, argument, timeout_s), timeout_s)
-        except OSError as unstarted:
-            _LOG.warning("a child process could not be started: %s", unstarted)
+            with self._borrow_worker() as worker:
+                answer: Result | None = worker.call((work, argument, timeout_s), timeout_s)
+        except OSError as error:
+            _LOG.warning("a worker process could not be started: %s", error)
             return None
         return answer
 
     def close(self) -> None:
-        """End the children; the next call starts new ones."""
+        """End the processes; the next call starts new ones."""
         with self._lock:
-            children, self._idle = self._idle, []
-        for child in children:
-            child.end()
+            workers, self._idle = self._idle, []
+        for worker in workers:
+            worker.end()
 
     @contextmanager
-    def _child(self) -> Iterator["_Child"]:
+    def _borrow_worker(self) -> Iterator["_Worker"]:
         with self._lock:
-            child = self._idle.pop() if self._idle else None
-        if child is None:
-            child = _Child(self._connection)
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            worker = _Worker(self._connection)
         try:
-            yield child
+            yield worker
         except BaseException:
-            # An answer may be on its way still, and would be taken for that of the next question.
-            child.alive = False
+            # A late answer would be taken for the answer to the next request.
+            worker.alive = False
             raise
         finally:
-            if child.alive:
+            if worker.alive:
                 with self._lock:
-                    self._idle.append(child)
+                    self._idle.append(worker)
             else:
-                child.end()
+                worker.end()
 
 
-class _Child:
+class _Worker:
     def __init__(self, connection: Connection) -> None:
         path = os.pathsep.join(part for part in sys.path if part)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD],
+            [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -119,8 +122,8 @@ class _Child:
         )
         self.alive = self._send(connection)
 
-    def ask(self, request: object, timeout_s: float) -> Any:
-        """None: the child died, or did not come back."""
+    def call(self, request: object, timeout_s: float) -> Any:
+        """The answer; None: the process crashed, or did not answer in time."""
         if not self.alive or not self._send(request):
             self.alive = False
             return None
@@ -129,7 +132,7 @@ class _Child:
         if answer is None:
             self.alive = False
             return None
-        return pickle.loads(answer)  # noqa: S301 - from a child of our own
+        return pickle.loads(answer)  # noqa: S301 - from our own process
 
     def end(self) -> None:
         self._process.kill()
@@ -145,53 +148,53 @@ class _Child:
 
 
 def serve() -> None:
-    """The child's life: a connection, then requests, until the parent is gone."""
+    """The worker's main loop: reads a connection, then requests, until the parent is gone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A terminal's Ctrl-C reaches every process in front of it; the parent still reads back what was in flight.
+    # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in flight.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, answers = sys.stdin.fileno(), sys.stdout.fileno()
     clients = ClientPool(pickle.loads(_read_frame(requests) or b""))  # noqa: S301 - from the parent
     while (request := _read_frame(requests)) is not None:
         work, argument, timeout_s = pickle.loads(request)  # noqa: S301 - from the parent
-        over = threading.Event()
-        threading.Thread(target=_end_with_parent, args=(requests, over), daemon=True).start()
+        finished = threading.Event()
+        threading.Thread(target=_end_with_parent, args=(requests, finished), daemon=True).start()
         answer = work(clients, argument, Deadline.after(timeout_s))
-        over.set()
+        finished.set()
         _write_frame(answers, answer)
 
 
-def _end_with_parent(requests: int, over: threading.Event) -> None:
-    """The parent sends nothing while it waits for an answer: its end is all that can come."""
-    while not over.is_set():
-        if _readable(requests, 0.1) and not over.is_set():
+def _end_with_parent(requests: int, finished: threading.Event) -> None:
+    """Exit when the pipe becomes readable: the waiting parent sends nothing, so only its end can come."""
+    while not finished.is_set():
+        if _readable(requests, 0.1) and not finished.is_set():
             os._exit(1)
 
 
 def _readable(descriptor: int, within_s: float) -> bool:
-    """Something to read, or the end. Not by `select`, which knows no descriptors above 1023."""
+    """Whether there is data or the end of the pipe. Not by `select`, which fails above descriptor 1023."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0, round(within_s * 1000))))
 
 
-def _write_frame(to: int, message: object) -> None:
+def _write_frame(descriptor: int, message: object) -> None:
     data = pickle.dumps(message)
-    left = memoryview(_LENGTH.pack(len(data)) + data)
-    while left:
-        left = left[os.write(to, left) :]
+    unwritten = memoryview(_LENGTH.pack(len(data)) + data)
+    while unwritten:
+        unwritten = unwritten[os.write(descriptor, unwritten) :]
 
 
 def _read_frame(descriptor: int, until_s: float | None = None) -> bytes | None:
     """None: the other end is closed, or too slow."""
-    head = _read_exactly(descriptor, _LENGTH.size, until_s)
-    return None if head is None else _read_exactly(descriptor, _LENGTH.unpack(head)[0], until_s)
+    length = _read_exactly(descriptor, _LENGTH.size, until_s)
+    return None if length is None else _read_exactly(descriptor, _LENGTH.unpack(length)[0], until_s)
 
 
 def _read_exactly(descriptor: int, size: int, until_s: float | None) -> bytes | None:
     parts = bytearray()
     while len(parts) < size:
-        left_s = None if until_s is None else until_s - time.monotonic()
-        if left_s is not None and (left_s <= 0 or not _readable(descriptor, left_s)):
+        remaining_s = None if until_s is None else until_s - time.monotonic()
+        if remaining_s is not None and (remaining_s <= 0 or not _readable(descriptor, remaining_s)):
             return None
         part = os.read(descriptor, min(1 << 20, size - len(parts)))
         if not part:

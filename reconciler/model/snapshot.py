@@ -103,7 +103,10 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """One group that the cluster may hold. `listed`: ListGroups of the current protocol named it.
+    """One group that the cluster may hold.
+
+    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was incomplete
+    (only before a request; a scan says so in `groups_incomplete`).
 
     `last_activity_ms`: newest of all commit timestamps and record timestamps of any record that the commit log holds for it.
     `newest_record`: (partition, offset) of that newest record in `__consumer_offsets`. `fingerprint`: sha256 hex over its sorted
@@ -111,7 +114,7 @@ class GroupFacts:
     """
 
     group: str
-    listed: bool
+    listed: bool | Unknown
     type: GroupType | Unknown
     state: GroupState | Unknown
     commits: int | Unknown = NOT_ASKED

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import GroupState
@@ -95,7 +96,7 @@ class RealWorld:
     def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
-        self.gateway = KafkaGateway(connection_to(cluster, timeout_s=timeout_s))
+        self.gateway = KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s)))
 
     def topic(self, partitions: int, *, compacted: bool = False) -> str:
         name = self.name()
@@ -124,7 +125,7 @@ class RealWorld:
     def member(self, group: str, topic: str) -> Iterator[None]:
         with client.member(self.servers, group, [topic]):
             client.wait_until(
-                lambda: self.gateway.groups_now([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
+                lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
             )
             yield
 
@@ -148,7 +149,7 @@ class RealWorld:
             )
 
     def _until_listed(self, group: str) -> None:
-        client.wait_until(lambda: self.gateway.groups_now([group])[group].listed is True, 30, f"{group} to be listed")
+        client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
 
 def connection_to(cluster: Cluster, *, timeout_s: float = 20.0) -> Connection:
