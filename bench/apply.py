@@ -26,7 +26,7 @@ from bench import apply_command, apply_memory, results
 from bench.apply_world import COMMITS_PER_GROUP, DEAD, STAYS, At, World, batches, leaders, log_starts, world
 from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.journal.file import FileJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
@@ -102,7 +102,7 @@ def rounds(name: str, sizes: Apply, turn: Callable[[str], float]) -> Seconds:
 def records(made: World, sizes: Apply, folder: Path) -> Seconds:
     """One more record of every partition."""
     led = leaders(made.servers.split(",", maxsplit=1)[0])
-    settings = BatchLimits()
+    settings = Tuning()
 
     def turn(contender: str) -> float:
         if contender != RECHECK:
@@ -225,7 +225,7 @@ def bare_groups(made: World, known: Sequence[str]) -> None:
 
 def look_at_groups(made: World, known: Sequence[str]) -> None:
     gateway = KafkaGateway(connection(made))
-    for batch in batches(known, BatchLimits().groups_per_call):
+    for batch in batches(known, Tuning().groups_per_call):
         gateway.groups_now(batch)
     gateway.close()
 
@@ -233,7 +233,7 @@ def look_at_groups(made: World, known: Sequence[str]) -> None:
 def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
     gateway = KafkaGateway(connection(made))
     planned: list[actions.Action] = []
-    for batch in batches(known, BatchLimits().groups_per_call):
+    for batch in batches(known, Tuning().groups_per_call):
         for group, now in gateway.groups_now(batch).items():
             facts: Any = now
             assert facts.state is GroupState.EMPTY
@@ -307,7 +307,7 @@ def bare_elections(made: World, wanted: Sequence[At]) -> None:
 
 def look_at_led(made: World, wanted: Sequence[At]) -> None:
     gateway = KafkaGateway(connection(made))
-    for batch in batches([names.TopicPartition(*at) for at in wanted], BatchLimits().elections_per_call):
+    for batch in batches([names.TopicPartition(*at) for at in wanted], Tuning().elections_per_call):
         gateway.partitions_now(batch, offsets=False)
     gateway.close()
 

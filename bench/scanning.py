@@ -59,7 +59,7 @@ def needs(name: str) -> ScanRequest:
         case "log":
             return ScanRequest(groups=(GroupRequest(groups=(Selector("nobody"),), activity=True),))
         case _:
-            return planner.needs(load([Path(name)], now_ms=now_ms()).policies, now_ms())
+            return planner.scan_request(load([Path(name)], now_ms=now_ms()).policies, now_ms())
 
 
 def engine_of(text: str) -> Engine:

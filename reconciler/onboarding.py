@@ -155,7 +155,7 @@ def _wanted(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int
             case _:
                 assert_never(policy)
     return RequiredAccess(
-        needs=planner.needs(policies, observed_at_ms),
+        needs=planner.scan_request(policies, observed_at_ms),
         purges=tuple(purges),
         removals=tuple(removals),
         elections=elections,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from reconciler import __version__, git_source
 from reconciler.apply import results
-from reconciler.apply.executor import DEFAULTS as DEFAULT_SIZES
+from reconciler.apply.executor import DEFAULTS as DEFAULT_TUNING
 from reconciler.apply.executor import apply as send
-from reconciler.apply.tuning import BatchLimits as Sizes
+from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
 from reconciler.journal import interrupted as resume
 from reconciler.journal.entry import JournalEntry
@@ -28,7 +28,7 @@ from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
-from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations import Operation
 from reconciler.plan import document, limits, planner, recheck
 from reconciler.plan.review import Reviewed, restrict_to
 from reconciler.policies.cluster import Cluster
@@ -115,7 +115,7 @@ def plan(
 ) -> Plan:
     """Scan and plan. Reads only. `modes` narrows to policies of these (converge), `reviewed` to what that plan also holds."""
     observed_at_ms = run.clock()
-    needs = planner.needs((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
+    needs = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
     with scan.start_session(needs, run.engine) as start:
         made = open_connection(manifests.cluster, run)
         wants_purges = any(need.last_purge for need in needs.topics)
@@ -159,7 +159,7 @@ def apply(
     stop: Callable[[], bool] = lambda: False,
     on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
     sending: Callable[[], None] = lambda: None,
-    sizes: Sizes = DEFAULT_SIZES,
+    tuning: Tuning = DEFAULT_TUNING,
 ) -> ApplyResult:
     """Recheck every action against a fresh scan, then send what is left. Nothing larger than the plan can come of it.
 
@@ -192,7 +192,7 @@ def apply(
                 yield Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=why)
             return
         with suppress(JournalUnavailable):  # the first intent will say so, and nothing is sent
-            kept.record(ending, run_id=run_id, plan_digest=digest, at_ms=run.clock())
+            kept.record_outcomes(ending, run_id=run_id, plan_digest=digest, at_ms=run.clock())
         with closing(KafkaGateway(made, timeout_s=run.timeout_s, cluster_id=planned.cluster_id)) as gateway:
             yield from send(
                 checked.remaining,
@@ -205,14 +205,16 @@ def apply(
                 stop=stop,
                 progress=run.progress,
                 sending=sending,
-                gone=[
-                    outcome.action.group
+                removed_groups=[
+                    outcome.action.removed_group
                     for outcome in rechecked
-                    if isinstance(outcome.action, DeleteGroup) and outcome.status is Status.SATISFIED
+                    if outcome.status is Status.SATISFIED
+                    and isinstance(outcome.action, Operation)
+                    and outcome.action.removed_group is not None
                 ],
                 checked_at_ms=checked_at_ms,
                 expires_at_ms=planned.expires_at_ms,
-                settings=sizes,
+                tuning=tuning,
             )
 
     outcomes = []
@@ -243,7 +245,7 @@ def _recheck(
 ) -> recheck.Recheck:
     run.progress("rechecking every action")
     now_ms = run.clock()
-    needs = recheck.needs(planned)
+    needs = recheck.scan_request(planned)
     snapshot: ClusterSnapshot = scan.scan(
         needs,
         made,
@@ -301,7 +303,7 @@ def journal_entries(
 def export(manifests: ClusterManifests, run: RunOptions, out: Path) -> Sequence[Path]:
     """The scan alone, as Parquet files under `out`."""
     observed_at_ms = run.clock()
-    needs = planner.needs(manifests.policies, observed_at_ms)
+    needs = planner.scan_request(manifests.policies, observed_at_ms)
     with scan.start_session(needs, run.engine) as start:
         return scan.export(
             needs,

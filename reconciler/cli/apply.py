@@ -8,7 +8,7 @@ import typer
 
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
-from reconciler.apply.tuning import BatchLimits as Sizes
+from reconciler.apply.tuning import Tuning
 from reconciler.cli import common, console
 from reconciler.cli.plan import show_plan
 from reconciler.cli.settings import Format, Settings, accepts_settings
@@ -68,8 +68,8 @@ def apply(
         show_plan(planned, settings)
         _refuse(planned, expect_digest, now_ms)
         _confirm(planned, part)
-    sizes = Sizes() if batch is None else Sizes().no_larger_than(batch)
-    return _execute(planned, part, settings, results=results, dry_run=dry_run, sizes=sizes)
+    tuning = Tuning(batch_max=batch)
+    return _execute(planned, part, settings, results=results, dry_run=dry_run, tuning=tuning)
 
 
 def _refuse(planned: Plan, expect_digest: str | None, now_ms: int) -> None:
@@ -95,12 +95,14 @@ def _confirm(planned: Plan, part: ClusterManifests) -> None:
 
 
 def _execute(
-    planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, sizes: Sizes
+    planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, tuning: Tuning
 ) -> int:
     # Results, too, are written under it: a Ctrl-C that comes then must not end in "nothing was written".
     with handle_signals() as stop:
         with common.running(settings) as run:
-            applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
+            applied = pipeline.apply(
+                planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, tuning=tuning
+            )
         if results:
             with console.report_write_errors():
                 results_file.write(results, applied.outcomes, applied.header)

@@ -172,7 +172,9 @@ class _Waivers:
         for policy in policies:
             waiver = self.valid[policy]
             remaining_ms = max(_MINUTE_MS, (waiver.spec.expires - self.observed_at_ms) // _MINUTE_MS * _MINUTE_MS)
-            clauses.append(f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(remaining_ms)} more")
+            clauses.append(
+                f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(remaining_ms)} more"
+            )
         return _join_first(clauses, "more waivers that count")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.journal.file import FileJournal
 from reconciler.model.action import Action
 from reconciler.model.election import Election
@@ -55,9 +55,9 @@ def run(
     journal: Journal | None = None,
     clock: Ticker | None = None,
     stop: Callable[[], bool] = lambda: False,
-    settings: BatchLimits | None = None,
+    tuning: Tuning | None = None,
     run_id: str = "run-1",
-    gone: Sequence[str] = (),
+    removed_groups: Sequence[str] = (),
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
 ) -> Applied:
@@ -73,8 +73,8 @@ def run(
         clock=clock,
         sleep=clock.sleep,
         stop=stop,
-        settings=settings or BatchLimits(),
-        gone=gone,
+        tuning=tuning or Tuning(),
+        removed_groups=removed_groups,
         checked_at_ms=checked_at_ms,
         expires_at_ms=expires_at_ms,
     )

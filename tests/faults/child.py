@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.journal.file import FileJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
@@ -15,7 +15,7 @@ from reconciler.kafka.gateway import KafkaGateway
 def main() -> None:
     actions_path, journal_path, servers, timeout_s, settings_path = sys.argv[1:]
     actions = pickle.loads(Path(actions_path).read_bytes())
-    settings: BatchLimits = pickle.loads(Path(settings_path).read_bytes())
+    tuning: Tuning = pickle.loads(Path(settings_path).read_bytes())
     gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s)))
     for outcome in apply(
         actions,
@@ -25,7 +25,7 @@ def main() -> None:
         plan_digest="killed",
         clock=lambda: time.time_ns() // 1_000_000,
         sleep=time.sleep,
-        settings=settings,
+        tuning=tuning,
     ):
         print(outcome.action.address, outcome.status, flush=True)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reconciler import pipeline
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.errors import ReconcilerError
 from reconciler.journal import entry
 from reconciler.journal.file import FileJournal
@@ -97,11 +97,9 @@ class _Driver:
         self.run = pipeline.RunOptions(
             engine=engine, timeout_s=TIMEOUT_S, progress=lambda _line: None, clock=pipeline.wall_clock_ms
         )
-        self.settings = BatchLimits(
-            records_per_call=world.rng.choice([1, 3, 1000]),
-            groups_per_call=world.rng.choice([1, 3, 500]),
-            elections_per_call=world.rng.choice([1, 2, 1000]),
-            leader_seen_ms=3_000,
+        self.tuning = Tuning(
+            batch_max=world.rng.choice([1, 3, 1000]),
+            effect_wait_ms=3_000,
             backoff_ms=300,
             attempts=world.rng.choice([3, 6]),
         )
@@ -117,7 +115,7 @@ class _Driver:
     def rechecked(self, planned: Plan) -> recheck.Recheck:
         manifests, now_ms = self.manifests(), self.run.clock()
         snapshot = scan.scan(
-            recheck.needs(planned),
+            recheck.scan_request(planned),
             self.connection,
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(),
@@ -139,7 +137,7 @@ class _Driver:
                 clock=self.run.clock,
                 sleep=time.sleep,
                 stop=stop,
-                settings=self.settings,
+                tuning=self.tuning,
             )
         finally:
             gateway.close()
@@ -155,11 +153,11 @@ class _Driver:
     def apply_killed(self, planned: Plan) -> None:
         """The sending part in a process that is killed somewhere after its first intent, or before."""
         checked = self.rechecked(planned)
-        actions, settings = self.world.folder / "actions.pickle", self.world.folder / "settings.pickle"
+        actions, tuning = self.world.folder / "actions.pickle", self.world.folder / "tuning.pickle"
         actions.write_bytes(pickle.dumps(checked.remaining))
-        settings.write_bytes(pickle.dumps(self.settings))
+        tuning.write_bytes(pickle.dumps(self.tuning))
         path = str(self.world.folder / "journal.jsonl")
-        words = [str(actions), path, self.world.servers, str(TIMEOUT_S), str(settings)]
+        words = [str(actions), path, self.world.servers, str(TIMEOUT_S), str(tuning)]
         child = subprocess.Popen([sys.executable, "-m", "tests.faults.child", *words], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 20
         while child.poll() is None and _size(Path(path)) == 0 and time.monotonic() < until:

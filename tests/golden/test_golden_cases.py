@@ -32,7 +32,7 @@ def planned(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """The plan of a case; places are relative to its folder."""
     monkeypatch.chdir(HERE / case)
     part = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
-    facts = codec.snapshot(Path("snapshot.json"), planner.needs(part.policies, codec.NOW_MS))
+    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(part.policies, codec.NOW_MS))
     return planner.plan(
         cluster=part.cluster,
         policies=part.policies,

@@ -56,14 +56,14 @@ def test_each_action_is_selected_by_its_policy(world: World) -> None:
 @given(worlds())
 def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
     """Needs name the policies' own selectors, a recheck's the plan's own subjects; no wish is empty."""
-    needs = planner.needs(world.policies, NOW_MS)
+    needs = planner.scan_request(world.policies, NOW_MS)
     for topics in needs.topics:
         assert topics.topics
         assert topics.partitions is None or topics.partitions
     for groups in needs.groups:
         assert groups.groups
     planned = world.plan()
-    again = recheck.needs(planned)
+    again = recheck.scan_request(planned)
     asked = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
     acted = {
         (action.partition.topic, action.partition.partition)

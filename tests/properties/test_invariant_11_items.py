@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.apply.results import exit_code
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.kafka.error_mapping import TABLE, Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
@@ -92,13 +92,11 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
 )
 def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: int) -> None:
     """With whatever neighbours fail: the status of each item is the one it gets in a run of its own with the same answers."""
-    sizes = BatchLimits(
-        records_per_call=size, groups_per_call=size, elections_per_call=size, attempts=4, leader_seen_ms=200
-    )
+    tuning = Tuning(batch_max=size, attempts=4, effect_wait_ms=200)
     with tempfile.TemporaryDirectory() as folder:
         together, actions = world()
         together.faults = [_copy(fault) for each in faults for fault in each]
-        outcomes = {o.action.address: o for o in run(together, actions, Path(folder), settings=sizes).outcomes}
+        outcomes = {o.action.address: o for o in run(together, actions, Path(folder), tuning=tuning).outcomes}
         assert len(outcomes) == len(actions)
         troubled = {(fault.operation, one) for each in faults for fault in each for one in fault.subjects or ()}
         for action in actions:
@@ -109,7 +107,7 @@ def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: in
             alone, same = world()
             alone.faults = [_copy(fault) for each in faults for fault in each]
             (twin,) = [each for each in same if each.address == action.address]
-            (ended,) = run(alone, [twin], Path(folder), settings=sizes, run_id="alone").outcomes
+            (ended,) = run(alone, [twin], Path(folder), tuning=tuning, run_id="alone").outcomes
             assert outcome.status is ended.status
             assert outcome.code == ended.code
 
@@ -134,9 +132,7 @@ def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
             made,
             actions,
             Path(folder),
-            settings=BatchLimits(
-                records_per_call=3, groups_per_call=2, elections_per_call=2, attempts=3, leader_seen_ms=200
-            ),
+            tuning=Tuning(batch_max=2, attempts=3, effect_wait_ms=200),
             stop=lambda: stop_at is not None and len(made.requests) > stop_at,
         ).outcomes
         for outcome in outcomes:

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.journal.entry import Event
 from reconciler.journal.file import FileJournal
 from reconciler.kafka.error_mapping import Operation
@@ -199,7 +199,7 @@ class Storm(RuleBasedStateMachine):
                 )
 
     def _plan(self) -> Plan:
-        needs = planner.needs(self.policies, self.lab.now_ms)
+        needs = planner.scan_request(self.policies, self.lab.now_ms)
         snapshot = self.lab.snapshot(needs, self.journal.last_purges())
         made = cluster(limits=OPEN)
         return planner.plan(cluster=made, policies=self.policies, waivers=(), snapshot=snapshot)
@@ -213,7 +213,7 @@ class Storm(RuleBasedStateMachine):
         stop_at: int | None = None,
         size: int = 100,
     ) -> list[Outcome]:
-        needs = recheck.needs(planned)
+        needs = recheck.scan_request(planned)
         snapshot = self.lab.snapshot(needs, self.journal.last_purges())
         checked = recheck.recheck(planned, cluster(limits=OPEN), (), snapshot, self.lab.now_ms)
         if any(not verdict.passed for verdict in checked.limits):
@@ -232,15 +232,12 @@ class Storm(RuleBasedStateMachine):
             journal=self.journal,
             clock=clock,
             stop=lambda: stop_at is not None and len(self.lab.cluster.requests) > stop_at,
-            settings=BatchLimits(
-                records_per_call=size,
-                groups_per_call=size,
-                elections_per_call=size,
+            tuning=Tuning(
+                batch_max=size,
                 # One thread: the world is held against each request as it goes out.
-                leaders_at_once=1,
-                calls_per_leader=1,
+                lanes_at_once=1,
                 attempts=3,
-                leader_seen_ms=300,
+                effect_wait_ms=300,
             ),
             run_id=f"run-{self.runs}",
         ).outcomes

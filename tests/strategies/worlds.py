@@ -323,7 +323,7 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
 
 def instants_of(of: Sequence[Policy]) -> tuple[int, ...]:
     """Everything that these policies ask offsets for."""
-    needs = planner.needs(of, NOW_MS)
+    needs = planner.scan_request(of, NOW_MS)
     return tuple(sorted({instant for need in needs.topics for instant in need.instants_ms}))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -246,7 +246,7 @@ def test_what_does_not_pass_is_failed_after_bounded_tries(tmp_path: Path, operat
     """The same answer for ever ends in failed, says the code, and stops trying."""
     outcome, made = outcome_of(tmp_path, operation, code)
     assert outcome.status is Status.FAILED
-    assert outcome.sends == len(made.requests) == BatchLimits().attempts
+    assert outcome.sends == len(made.requests) == Tuning().attempts
     assert outcome.code is not None
     assert outcome.code in outcome.detail
     assert not done(made, operation)

@@ -475,7 +475,7 @@ def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCl
     wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     del made.groups["slow"]
     assert run(made, [wanted], tmp_path).only.status is Status.STALE
-    assert run(made, [wanted], tmp_path, gone=["slow"]).only.status is Status.APPLIED
+    assert run(made, [wanted], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
 
 
 def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
-from reconciler.apply.tuning import BatchLimits
+from reconciler.apply.tuning import Tuning
 from reconciler.journal.entry import Event
 from reconciler.journal.file import FileJournal
 from reconciler.kafka.error_mapping import Operation
@@ -40,13 +40,13 @@ def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Act
     return made, actions
 
 
-SMALL = BatchLimits(records_per_call=7, groups_per_call=9, elections_per_call=11, window=50)
+SMALL = Tuning(batch_max=7, window=50)
 
 
 def test_every_action_has_one_outcome(tmp_path: Path) -> None:
     """Batches and windows of every size lose nothing and do nothing twice."""
     made, actions = wide()
-    outcomes = run(made, actions, tmp_path, settings=SMALL).outcomes
+    outcomes = run(made, actions, tmp_path, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
 
@@ -54,7 +54,7 @@ def test_every_action_has_one_outcome(tmp_path: Path) -> None:
 def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
     """No DeleteRecords crosses leaders, none is longer than the setting, and none repeats a partition."""
     made, actions = wide()
-    run(made, actions, tmp_path, settings=SMALL)
+    run(made, actions, tmp_path, tuning=SMALL)
     sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
     for request in made.requests:
         assert 0 < len(request.subjects) <= sizes[request.operation]
@@ -112,7 +112,7 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
             asked.set()
 
     made.meanwhile = meanwhile
-    outcomes = run(made, actions, tmp_path, settings=SMALL, stop=asked.is_set).outcomes
+    outcomes = run(made, actions, tmp_path, tuning=SMALL, stop=asked.is_set).outcomes
     assert len(outcomes) == len(actions)
     # Other leaders' requests may be under way at that moment.
     assert 5 <= len(made.requests) < 5 + SMALL.lanes_at_once
@@ -160,7 +160,7 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
             sleep=clock.sleep,
             stop=lambda: stop,
             sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
-            settings=BatchLimits(leaders_at_once=1, calls_per_leader=1).no_larger_than(4),
+            tuning=Tuning(lanes_at_once=1, batch_max=4),
         )
         return [outcome.status for outcome in ended]
 
@@ -178,8 +178,8 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = Ticker()
     began = clock.now_ms
-    settings = BatchLimits(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
-    run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, settings=settings)
+    tuning = Tuning(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
+    run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, tuning=tuning)
     longest = 250 + 500 + 1_000 + 4 * 2_000
     assert longest / 2 <= clock.now_ms - began <= longest
 
@@ -235,10 +235,10 @@ def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
 
     made.meanwhile = slowly
     clock, journal = Ticker(), FileJournal(tmp_path / "j.jsonl")
-    settings = BatchLimits(records_per_call=1)
+    tuning = Tuning(batch_max=1)
     words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
-        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, settings=settings))
+        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, tuning=tuning))
     sent = len(made.requests)
     assert sent < len(purges)
     entries = list(journal.entries())

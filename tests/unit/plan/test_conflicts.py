@@ -4,16 +4,16 @@ from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Decision, Satisfied
 from reconciler.model.snapshot import ClusterSnapshot, GroupState
 from reconciler.operations.delete_group import DeleteGroup
-from reconciler.plan.conflicts import ConflictIndex, selection
+from reconciler.plan.conflicts import ConflictIndex
 from reconciler.policies import Policy
 from tests.strategies.facts import floor, group, leaders, partition, planned, reader, removal, snapshot, topic
 
 
 def contests(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
     """For each policy its contested names, with the partition numbers (None: all it claims)."""
-    selections = [selection(policy, facts) for policy in policies]
+    selections = [policy.select(facts) for policy in policies]
     claims = ConflictIndex(selections)
-    return [{name: contest.partitions for name, contest in claims.contests(one).items()} for one in selections]
+    return [{name: contest.partitions for name, contest in claims.conflicts(one).items()} for one in selections]
 
 
 def reason(decision: Decision) -> str:
@@ -25,17 +25,17 @@ def reason(decision: Decision) -> str:
 def test_a_selection_tells_live_names_from_unknown_ones() -> None:
     """Only live ones are matched."""
     facts = snapshot(topic("a1"), topic("a2"), group("g"))
-    one = selection(floor("a*", "gone", keep={"last": 1}), facts)
+    one = floor("a*", "gone", keep={"last": 1}).select(facts)
     assert (dict(one.subjects), one.unknown, one.matched) == (
         {"a1": False, "a2": False, "gone": True},
         frozenset({"gone"}),
         2,
     )
-    exact = selection(floor("a1", "gone", keep={"last": 1}), facts)
+    exact = floor("a1", "gone", keep={"last": 1}).select(facts)
     assert (dict(exact.subjects), exact.unknown, exact.matched) == ({"a1": True, "gone": True}, frozenset({"gone"}), 1)
-    led = selection(leaders("a*", exceptTopics=["a2"]), facts)
+    led = leaders("a*", exceptTopics=["a2"]).select(facts)
     assert (dict(led.subjects), led.matched) == ({"a1": False}, 1)
-    groups = selection(removal("g", "x"), facts)
+    groups = removal("g", "x").select(facts)
     assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
 
 

@@ -100,10 +100,10 @@ def test_no_policies_make_an_empty_plan() -> None:
 
 
 def test_needs_are_the_union_of_all_kinds() -> None:
-    needs = planner.needs([leaders(), removal(), floor(keep=LAST)], NOW_MS)
+    needs = planner.scan_request([leaders(), removal(), floor(keep=LAST)], NOW_MS)
     assert (len(needs.topics), len(needs.groups), needs.topic_records, needs.cluster_records) == (2, 1, True, True)
-    assert planner.needs([], NOW_MS) == planner.Needs()
-    assert not planner.needs([leaders(), removal()], NOW_MS).cluster_records
+    assert planner.scan_request([], NOW_MS) == planner.ScanRequest()
+    assert not planner.scan_request([leaders(), removal()], NOW_MS).cluster_records
 
 
 # --- selection

@@ -564,7 +564,7 @@ def test_recheck_asks_for_the_plans_subjects_and_nothing_else() -> None:
         removal("without", idle_for_ms=0, newest_record=None),
         election("d", 7),
     )
-    needs = recheck.needs(plan)
+    needs = recheck.scan_request(plan)
     seen = [
         ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.last_purge, n.instants_ms)
         for n in needs.topics
@@ -583,15 +583,15 @@ def test_recheck_asks_for_the_plans_subjects_and_nothing_else() -> None:
 
 
 def test_recheck_of_elections_needs_no_spark_and_of_nothing_needs_nothing() -> None:
-    assert not recheck.needs(examples.plan(election())).spark
-    assert recheck.needs(examples.plan()) == recheck.Needs()
-    assert not recheck.needs(examples.plan(removal())).cluster_records
+    assert not recheck.scan_request(examples.plan(election())).spark
+    assert recheck.scan_request(examples.plan()) == recheck.ScanRequest()
+    assert not recheck.scan_request(examples.plan(removal())).cluster_records
 
 
 @pytest.mark.parametrize("name", ["a*b", "[ab]", "regex:.*", "what?", "plain", "line\nbreak"])
 def test_a_group_whose_id_reads_like_a_pattern_is_asked_for_exactly(name: str) -> None:
     """Ids are arbitrary text; asking for `[ab]` must not ask for a and b."""
-    (want,) = recheck.needs(examples.plan(removal(name))).groups
+    (want,) = recheck.scan_request(examples.plan(removal(name))).groups
     (selector,) = want.groups
     assert selector.matches(name)
     assert not any(selector.matches(other) for other in ("a", "b", "aXb", "whatX", "regexXX", "") if other != name)

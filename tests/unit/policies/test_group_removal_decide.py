@@ -9,7 +9,6 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
-from reconciler.policies import group_removal
 from tests.golden.wording import mentions
 from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
 
@@ -142,7 +141,7 @@ def test_idle_for_zero_gives_up_the_evidence_for_an_exact_name() -> None:
 def test_idle_for_zero_never_holds_for_a_patterns_find() -> None:
     """The manifest refuses it; here it holds whatever the manifest says."""
     facts = snapshot(group())
-    (decision,) = group_removal.decide(removal(idleFor="0s"), {"old-etl": False}, facts)
+    (decision,) = removal(idleFor="0s").decide({"old-etl": False}, facts)
     assert isinstance(decision, Skipped)
     assert mentions(decision.reason, '"old-etl"', "idleFor 0s")
 
@@ -185,15 +184,15 @@ def test_the_group_without_a_name_is_never_touched() -> None:
 def test_needs_of_a_removal() -> None:
     """Evidence is asked for unless it was given up; nothing else."""
     policy = removal("old-*", exceptGroups=["old-1"])
-    (want,) = group_removal.needs(policy, NOW_MS).groups
+    (want,) = policy.scan_request(NOW_MS).groups
     assert [selector.text for selector in want.groups] == ["old-*"]
     assert [selector.text for selector in want.except_groups] == ["old-1"]
     assert want.activity
-    (without,) = group_removal.needs(removal(idleFor="0s"), NOW_MS).groups
+    (without,) = removal(idleFor="0s").scan_request(NOW_MS).groups
     assert not without.activity
     assert without.except_groups == ()
-    assert not group_removal.needs(removal(idleFor="0s"), NOW_MS).spark
-    (short,) = group_removal.needs(removal(idleFor="1s"), NOW_MS).groups
+    assert not removal(idleFor="0s").scan_request(NOW_MS).spark
+    (short,) = removal(idleFor="1s").scan_request(NOW_MS).groups
     assert short.activity
 
 

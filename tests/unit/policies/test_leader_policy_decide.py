@@ -10,7 +10,6 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
-from reconciler.policies import leader_policy
 from tests.golden.wording import mentions
 from tests.strategies.facts import LOST, NOW_MS, TOPIC_ID, cluster, leaders, partition, planned, snapshot, topic
 
@@ -89,7 +88,7 @@ def test_unread_metadata_blocks(field: str) -> None:
 def test_offsets_are_not_needed() -> None:
     """Leaders are planned without the offsets and thus without Spark."""
     assert isinstance(decided(partition(leader=2, log_start=LOST, stable_end=LOST, readers=LOST)), ElectLeader)
-    assert not leader_policy.needs(leaders(), NOW_MS).spark
+    assert not leaders().scan_request(NOW_MS).spark
 
 
 def test_patterns_select_internal_topics_too() -> None:
@@ -248,16 +247,16 @@ def test_tolerance_does_not_hide_unclean_elections() -> None:
 
 def test_needs_of_leaders() -> None:
     """Metadata of what is selected; internal topics included."""
-    (want,) = leader_policy.needs(leaders("*", exceptTopics=["a"]), NOW_MS).topics
+    (want,) = leaders("*", exceptTopics=["a"]).scan_request(NOW_MS).topics
     assert [selector.text for selector in want.topics] == ["*"]
     assert [selector.text for selector in want.except_topics] == ["a"]
     assert (want.partitions, want.patterns_skip_underscore, want.offsets, want.readers) == (None, False, False, False)
-    (plain,) = leader_policy.needs(leaders("a"), NOW_MS).topics
+    (plain,) = leaders("a").scan_request(NOW_MS).topics
     assert plain.except_topics == ()
 
 
 def test_needs_of_exact_partitions() -> None:
-    wants = leader_policy.needs(leaders(partitions={"b": [1, 2], "a": [0]}, election="unclean"), NOW_MS).topics
+    wants = leaders(partitions={"b": [1, 2], "a": [0]}, election="unclean").scan_request(NOW_MS).topics
     assert [(want.topics[0].text, want.partitions) for want in wants] == [
         ("a", frozenset({0})),
         ("b", frozenset({1, 2})),

@@ -16,7 +16,6 @@ from reconciler.operations.topic_checks import (
     unknown_partition,
     unknown_topic,
 )
-from reconciler.policies import group_removal
 from reconciler.policies.retention_floor import cleanup_policy_block
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
@@ -192,7 +191,7 @@ def test_groups_that_are_not_removed(facts: dict, expected: Expected) -> None:  
 
 def test_a_pattern_may_not_give_up_the_evidence() -> None:
     policy = removal(idleFor="0s", exceptGroups=["x"])
-    (decision,) = group_removal.decide(policy, {"old-etl": False}, snapshot(group()))
+    (decision,) = policy.decide({"old-etl": False}, snapshot(group()))
     assert isinstance(decision, Skipped)
     assert decision.address == Address("GroupRemoval", "dead", "old-etl")
     assert mentions(decision.reason, "idleFor 0s", '"old-etl"')

@@ -11,7 +11,6 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
 from reconciler.model.snapshot import GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
-from reconciler.policies import retention_floor
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
@@ -128,14 +127,14 @@ def test_since_in_the_future_blocks_the_whole_policy() -> None:
 def test_since_before_1970_asks_for_instant_zero() -> None:
     """Brokers read negative timestamps as other questions: -2 is the start, -1 the end."""
     policy = floor(keep={"since": "1969-12-31T23:59:59Z"})
-    assert retention_floor.needs(policy, NOW_MS).topics[0].instants_ms == (0,)
+    assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
     assert acted({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).before_offset == 3
 
 
 def test_a_very_long_newer_than_asks_for_instant_zero() -> None:
     """Neither the instant nor the one that drift needs goes below zero."""
     policy = floor(keep={"newerThan": "999999d", "last": 3}, driftAfter="999999d")
-    assert retention_floor.needs(policy, NOW_MS).topics[0].instants_ms == (0,)
+    assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
 
 
 def test_last_keeps_n_offsets_below_the_stable_end() -> None:
@@ -345,10 +344,10 @@ def test_an_unqualified_topic_is_blocked_by_name_and_skipped_by_pattern(
     """Internal and system topics, and those whose cleanup policy does not delete."""
     policy = floor(keep={"last": 10})
     known = snapshot(partition(topic=name, at={DAY: 100}), topic(name, **facts))
-    (by_name,) = retention_floor.decide(policy, {name: True}, known)
+    (by_name,) = policy.decide({name: True}, known)
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", name), code)
-    (by_pattern,) = retention_floor.decide(policy, {name: False}, known)
+    (by_pattern,) = policy.decide({name: False}, known)
     assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
 
 
@@ -694,7 +693,7 @@ def test_never_purged_does_not_wait() -> None:
 def test_without_every_the_journal_is_not_asked() -> None:
     """A journal that cannot be read blocks policies with a clock only."""
     assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=LOST)).guard.every_ms is None
-    assert not retention_floor.needs(floor(keep={"last": 60}), NOW_MS).topics[0].last_purge
+    assert not floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].last_purge
 
 
 def test_a_reader_in_the_way_blocks_rather_than_waits() -> None:
@@ -735,7 +734,7 @@ def test_a_moving_floor_is_drift_only_where_it_was_due_a_day_ago(
 def test_drift_after_moves_the_instants_that_are_asked() -> None:
     """What the scan is asked is what deciding looks up."""
     keep = {"newerThan": "7d", "last": 5, "since": "2026-11-21T09:00:00Z"}
-    asked = retention_floor.needs(floor(keep=keep, driftAfter="30m"), NOW_MS).topics[0].instants_ms
+    asked = floor(keep=keep, driftAfter="30m").scan_request(NOW_MS).topics[0].instants_ms
     assert asked == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
 
 
@@ -767,7 +766,7 @@ def test_needs_of_a_floor() -> None:
     policy = floor(
         "my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep={"newerThan": "7d", "unreadBy": ["b", "a"]}
     )
-    needs = retention_floor.needs(policy, NOW_MS)
+    needs = policy.scan_request(NOW_MS)
     (want,) = needs.topics
     assert [selector.text for selector in want.topics] == ["my-*"]
     assert [selector.text for selector in want.except_topics] == ["my-audit"]

@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.model.selector import select
 from reconciler.operations.delete_records import LagPolicy
-from reconciler.policies import LeaderPolicy, RetentionFloor, leader_policy, retention_floor
+from reconciler.policies import LeaderPolicy, RetentionFloor
 from reconciler.policies.retention_floor import RetentionFloorSpec
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import CLUSTER, NOW_MS, cluster, floor, manifest
@@ -120,12 +120,12 @@ def test_no_pattern_selects_a_leading_underscore() -> None:
     names = ["_schemas", "__remote_log_metadata", "connect-offsets", "orders"]
     (policy,) = accepted(floor("topics: ['*', 'regex:.*', _schemas]\nexpectAtMost: 9\nkeep: {last: 5}")).policies
     assert isinstance(policy, RetentionFloor)
-    (need,) = retention_floor.needs(policy, NOW_MS).topics
+    (need,) = policy.scan_request(NOW_MS).topics
     chosen = select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)
     assert chosen == {"_schemas": True, "connect-offsets": False, "orders": False}
     (policy,) = accepted(manifest("LeaderPolicy", "all", 'topics: ["*"]')).policies
     assert isinstance(policy, LeaderPolicy)
-    (need,) = leader_policy.needs(policy, NOW_MS).topics
+    (need,) = policy.scan_request(NOW_MS).topics
     assert list(select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)) == sorted(names)
 
 
