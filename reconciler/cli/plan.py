@@ -13,8 +13,9 @@ from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
 from reconciler.model.plan import Plan
 from reconciler.plan import document
-from reconciler.plan.review import compare
-from reconciler.policies.fields import duration_ms, format_duration
+from reconciler.plan.diff import compare
+from reconciler.policies.fields import duration_ms
+from reconciler.text.formatting import format_duration
 
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and what was skipped.")]
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 where there are actions.")]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from reconciler.manifest.diagnostics import Diagnostic, Related, Severity
 from reconciler.manifest.parse import ParsedManifest
 from reconciler.policies import Cluster, GroupRemoval, LeaderPolicy, RetentionFloor, Waiver
-from reconciler.policies.fields import format_instant
+from reconciler.text.formatting import format_instant
 from reconciler.text.suggest import did_you_mean
 
 _POLICIES = ("RetentionFloor", "GroupRemoval", "LeaderPolicy")

@@ -13,7 +13,7 @@ from reconciler.model.plan import Decision, LimitVerdict, Plan, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.plan.tally import LimitUsage, Tally
 from reconciler.policies import Cluster, Waiver
-from reconciler.policies.fields import format_duration, format_instant
+from reconciler.text.formatting import format_duration, format_instant
 
 _MINUTE_MS = 60_000
 _CLAUSES_MAX = 3

@@ -20,10 +20,10 @@ from reconciler.operations.delete_records import DeleteRecords, ObservedPartitio
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.topic_checks import leadership, system_topic_block
 from reconciler.plan.protection import Protection
-from reconciler.policies.fields import format_duration, format_instant
 from reconciler.policies.floor_partition import observe_partition
 from reconciler.policies.group_removal import REMOVABLE, absence_block
 from reconciler.policies.retention_floor import cleanup_policy_block
+from reconciler.text.formatting import format_duration, format_instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from reconciler.plan import limits
 from reconciler.plan.now import RecheckContext
 from reconciler.plan.protection import Protection
 from reconciler.policies import Cluster, Waiver
-from reconciler.policies.fields import format_instant
+from reconciler.text.formatting import format_instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from reconciler.model.selector import Selector
 from reconciler.policies import glob_checks
 from reconciler.policies.regex_checks import can_backtrack
 from reconciler.policies.validation import ValidationIssue, raise_if_any, validation_error
+from reconciler.text.formatting import format_duration, format_instant
 
 _T = TypeVar("_T")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -51,26 +52,6 @@ def instant_ms(value: Any) -> int:
         except (ValueError, OverflowError) as broken:  # 30 February; the year 0001 seen from a zone east of Greenwich
             raise ValueError(f"no such instant: {broken}") from None
     raise ValueError("expected an instant with a zone, such as 2026-11-01T00:00:00Z")
-
-
-def format_duration(ms: int) -> str:
-    """The shortest manifest text of a duration: the inverse of `duration_ms` for whole units, seconds below that."""
-    for unit in ("d", "h", "m"):
-        if ms and ms % _UNITS_MS[unit] == 0:
-            return f"{ms // _UNITS_MS[unit]}{unit}"
-    return f"{ms / 1000:g}s"
-
-
-def format_instant(ms: int) -> str:
-    """RFC 3339 in UTC, seconds, with `Z`; milliseconds only where there are some. A bare number where no calendar has it: timestamps of
-    records are whatever their producer wrote.
-    """
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms since 1970"
-    text = moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
-    return text.replace("+00:00", "Z")
 
 
 def _duration(value: Any) -> int:

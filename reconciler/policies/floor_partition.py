@@ -14,8 +14,8 @@ from reconciler.operations.consumers import Excepted, group_excluder, lagging
 from reconciler.operations.consumers import unknown_consumers as blind_spot
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.topic_checks import leadership
-from reconciler.policies.fields import format_duration, format_instant
 from reconciler.policies.floor_rules import LookupTimes, RuleOffset, rules
+from reconciler.text.formatting import format_duration, format_instant
 
 if TYPE_CHECKING:
     from reconciler.policies.retention_floor import RetentionFloor

@@ -12,7 +12,7 @@ from reconciler.model.block_reason import BlockReason, contradiction, quote_grou
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, PartitionFacts, Unknown
 from reconciler.operations.consumers import verified_offset
 from reconciler.operations.delete_records import ObservedPartition
-from reconciler.policies.fields import format_duration, format_instant
+from reconciler.text.formatting import format_duration, format_instant
 
 if TYPE_CHECKING:
     from reconciler.policies.retention_floor import Keep

@@ -18,17 +18,9 @@ from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, G
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from reconciler.operations.topic_checks import suggestion
 from reconciler.policies.base import MODE_FIELD, STRICT, Envelope, Metadata
-from reconciler.policies.fields import (
-    LIST,
-    PATTERN_TEXT,
-    Count,
-    Duration,
-    Selectors,
-    format_duration,
-    format_instant,
-    unique,
-)
+from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
+from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
 _SPEC_SCHEMA: dict[str, Any] = {

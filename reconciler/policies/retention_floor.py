@@ -29,12 +29,12 @@ from reconciler.policies.fields import (
     Partitions,
     Selectors,
     TopicSelectors,
-    format_instant,
     matches_pattern,
 )
 from reconciler.policies.floor_partition import FloorEvaluator
 from reconciler.policies.floor_rules import LookupTimes
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
+from reconciler.text.formatting import format_instant
 
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""

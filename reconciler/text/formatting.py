@@ -1,8 +1,9 @@
-"""Numbers, times and counted nouns as people read them. No clock: ages are relative to an instant that the caller names."""
+"""Formats numbers, times and counted nouns for people. Ages are relative to an instant of the caller."""
 
-from reconciler.plan.document.checks import instant
+from datetime import UTC, datetime
 
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
+_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -10,32 +11,53 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def duration(ms: int) -> str:
+def format_duration(ms: int) -> str:
+    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`. The inverse of `duration_ms` for whole units."""
+    for unit, unit_ms in _UNITS_MS:
+        if ms and ms % unit_ms == 0:
+            return f"{ms // unit_ms}{unit}"
+    return f"{ms / 1000:g}s"
+
+
+def approximate_duration(ms: int) -> str:
     """The two largest units: `9 d 14 h`, `12 s`, `250 ms`."""
     if ms < 1000:
         return f"{ms} ms"
-    left = ms // 1000
+    remaining = ms // 1000
     parts = []
-    for unit, seconds in _UNITS:
-        if left >= seconds:
-            parts.append(f"{left // seconds} {unit}")
-            left %= seconds
+    for unit, seconds in _UNITS_S:
+        if remaining >= seconds:
+            parts.append(f"{remaining // seconds} {unit}")
+            remaining %= seconds
         elif parts:
             break
     return " ".join(parts[:2])
 
 
+def format_instant(ms: int) -> str:
+    """RFC 3339 in UTC with `Z`; milliseconds only where there are some.
+
+    A bare number where no calendar has the instant: producers write any timestamp into records.
+    """
+    return _format_instant(ms, "milliseconds" if ms % 1000 else "seconds")
+
+
 def format_time(ms: int) -> str:
-    """An instant in UTC, seconds; as a bare number where no calendar has it (timestamps in a log are not always times)."""
+    """`format_instant` in whole seconds."""
+    return _format_instant(ms, "seconds")
+
+
+def _format_instant(ms: int, timespec: str) -> str:
     try:
-        return instant(ms - ms % 1000)
-    except ValueError:
+        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
         return f"{ms} ms since 1970"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def until(ms: int, *, now_ms: int) -> str:
     """`in 12 s` or `12 s ago`."""
-    return f"in {duration(ms - now_ms)}" if ms > now_ms else f"{duration(now_ms - ms)} ago"
+    return f"in {approximate_duration(ms - now_ms)}" if ms > now_ms else f"{approximate_duration(now_ms - ms)} ago"
 
 
 def percent(value: float) -> str:

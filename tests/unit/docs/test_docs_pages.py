@@ -29,7 +29,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.onboarding import SCHEMA, ClusterCheck
 from reconciler.plan import drift
-from reconciler.policies.fields import format_instant
+from reconciler.text.formatting import format_instant
 from tests.strategies.examples import purge, removal
 from tools.generate_docs import filled
 

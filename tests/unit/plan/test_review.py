@@ -16,7 +16,8 @@ from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import document
-from reconciler.plan.review import ActionDiff, Change, compare, diff_actions, intersect, restrict_to
+from reconciler.plan.diff import ActionDiff, Change, compare, diff_actions
+from reconciler.plan.review import intersect, restrict_to
 from tests.strategies.examples import CLUSTER_ID, blocked, election, plan, purge, removal, satisfied, waiting
 from tests.strategies.facts import OTHER_ID
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.policies.fields import duration_ms, format_duration, format_instant, instant_ms
+from reconciler.policies.fields import duration_ms, instant_ms
+from reconciler.text.formatting import format_duration, format_instant
 
 
 @given(st.integers(0, 99_999), st.sampled_from("smhd"))

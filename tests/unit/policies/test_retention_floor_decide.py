@@ -12,7 +12,7 @@ from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
 from reconciler.model.snapshot import GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.policies import retention_floor
-from reconciler.policies.fields import format_instant
+from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
     DAY,

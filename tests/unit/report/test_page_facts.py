@@ -16,7 +16,7 @@ from reconciler.model.plan import Blocked, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
-from reconciler.plan.review import Change, compare
+from reconciler.plan.diff import Change, compare
 from reconciler.report import escape
 from reconciler.text import formatting
 from tests.golden import report_facts

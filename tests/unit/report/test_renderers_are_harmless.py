@@ -15,7 +15,7 @@ from reconciler.journal.entry import JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
-from reconciler.plan.review import compare
+from reconciler.plan.diff import compare
 from tests.strategies import outcomes as ended
 from tests.strategies import plans as made
 

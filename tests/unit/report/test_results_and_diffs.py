@@ -15,7 +15,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy
 from reconciler.plan import document
-from reconciler.plan.review import Change, compare
+from reconciler.plan.diff import Change, compare
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
