@@ -98,14 +98,14 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case "stream the actions":
             found = f"{sum(1 for _action in document.actions(old)):,} actions"
         case "intersect as it streams":
-            kept = intersect(Generated(size, more=5), document.saved(old).actions)
+            kept = intersect(Generated(size, more=5), document.open_plan(old).actions)
             found = f"{sum(1 for _decision in kept):,} decisions"
         case "read whole":
             found = f"{len(document.read(old).decisions):,} decisions"
         case "read whole, intersect with a file":
             planned = document.read(new)
             before = time.process_time() - started
-            found = f"{len(restrict_to(planned, document.saved(old)).actions):,} actions"
+            found = f"{len(restrict_to(planned, document.open_plan(old)).actions):,} actions"
         case "read whole, text":
             read = document.read(old)
             before = time.process_time() - started

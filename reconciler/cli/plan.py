@@ -37,7 +37,7 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
             case Format.MD:
                 return report.markdown(plan)
             case Format.JSON:
-                return document.chunks(plan)
+                return document.lines(plan)
             case Format.GITHUB:
                 return report.github(plan)
             case Format.SARIF:
@@ -77,7 +77,7 @@ def plan(
         raise UsageError(f"--expires-after {expires_after}: {wrong}") from wrong
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
-    reviewed = document.saved(within_) if within_ else None
+    reviewed = document.open_plan(within_) if within_ else None
     manifests = common.load(paths, settings, now_ms=common.clock()())
     chosen = list(common.clusters(manifests, settings))
     if len(chosen) > 1 and (out or reviewed or settings.output_file):
@@ -121,7 +121,7 @@ def plan_diff(
     new: Annotated[Path, typer.Argument(help="A saved plan.")],
 ) -> int:
     """Show what changed between two saved plans. Typed as `reconciler plan diff OLD NEW`."""
-    comparison = compare(document.saved(old, proven=False), document.saved(new, proven=False))
+    comparison = compare(document.open_plan(old, proven=False), document.open_plan(new, proven=False))
 
     def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:

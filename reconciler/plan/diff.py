@@ -153,6 +153,8 @@ def _compare(old: str, new: str) -> tuple[Difference, ...]:
     from deepdiff.helper import NotPresent
 
     def shown(value: object) -> str:
+        if isinstance(value, dict):
+            return str(list(value.values()))
         return "none" if value is None or isinstance(value, NotPresent) else str(value)
 
     found = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree")
@@ -165,9 +167,8 @@ def _compare(old: str, new: str) -> tuple[Difference, ...]:
 
 
 def _named(value: Any) -> Any:
-    """The value with rows of groups by group, so that a new one does not make all after it look changed.
-
-    Names in lists are quoted, so that none looks like another value.
+    """The value with lists as objects: rows of groups by group, so that a new one does not make all
+    after it look changed; other items by index. Names are quoted, so that none looks like another value.
     """
     match value:
         case dict():
@@ -175,6 +176,6 @@ def _named(value: Any) -> Any:
         case [{"group": _}, *_]:
             return {quoted(row["group"]): row["committed"] for row in value}
         case list():
-            return [quoted(item) if isinstance(item, str) else item for item in value]
+            return {str(n): quoted(item) if isinstance(item, str) else item for n, item in enumerate(value)}
         case _:
             return value

@@ -29,9 +29,9 @@ def write_annotations(report: Report) -> str:
             rows.append(
                 annotation(severity, plain(join(": ", item.subject, item.text)), title=title, location=item.location)
             )
-        if others := len(found) - ANNOTATIONS_MAX:
-            if others > 0:
-                rows.append(annotation(severity, f"{others:,} more like these; the report lists them", title="more"))
+        if len(found) > ANNOTATIONS_MAX:
+            others = f"{len(found) - ANNOTATIONS_MAX:,} more like these; the report lists them"
+            rows.append(annotation(severity, others, title="more"))
     totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
     rows.append(annotation("notice", totals, title=report.title))
     return "".join(f"{row}\n" for row in rows)

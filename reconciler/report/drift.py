@@ -68,9 +68,8 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
     groups = grouped(sorted(subjects, key=_key), _key)
     for same in groups[:ROWS_MAX]:
         yield _item(same, severity)
-    if others := len(groups) - ROWS_MAX:
-        if others > 0:
-            yield Item(text=(f"and {others:,} more (-o json lists them all)",))
+    if len(groups) > ROWS_MAX:
+        yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
 
 def _key(subject: Subject) -> tuple[str, ...]:

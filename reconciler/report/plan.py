@@ -24,10 +24,8 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
         commit = ("commit ", name(plan.source.commit[:7]))
         commit += (" and uncommitted changes",) if plan.source.dirty else ()
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
-    age: Phrase = (
-        f"Scanned {formatting.format_time(plan.observed_at_ms)}, "
-        f"expires {formatting.format_time(plan.expires_at_ms)} ({lifetime} after the scan)",
-    )
+    scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
+    age: Phrase = (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",)
     if saved_to:
         age += (", saved to ", name(saved_to))
     return Report(

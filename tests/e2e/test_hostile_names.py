@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pyarrow.dataset
 import pytest
-from reconciler.report.escape import format_address as whole
 
 from reconciler.model.names import Address
+from reconciler.model.names import format_address as whole
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster

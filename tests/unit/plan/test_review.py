@@ -241,7 +241,7 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
     file = tmp_path / "reviewed.json"
     document.write(reviewed, file)
-    saved = document.saved(file)
+    saved = document.open_plan(file)
     assert isinstance(saved, document.Saved)
     assert restrict_to(ours, saved) == restrict_to(ours, reviewed)
     assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
@@ -254,7 +254,7 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     with pytest.raises(PlanUnusable, match="changed after it was made"):
         restrict_to(ours, saved)
     with pytest.raises(PlanUnusable, match="changed after it was made"):
-        document.saved(file)
+        document.open_plan(file)
 
 
 def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
@@ -264,10 +264,10 @@ def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writing = threading.Thread(target=document.write, args=(reviewed, pipe))
     writing.start()
-    assert document.saved(pipe) == reviewed
+    assert document.open_plan(pipe) == reviewed
     writing.join()
     with pytest.raises(PlanUnusable, match="cannot read the plan"):
-        document.saved(tmp_path / "nowhere.json")
+        document.open_plan(tmp_path / "nowhere.json")
 
 
 # --- compare
