@@ -11,7 +11,7 @@ from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.operations.base import Operation
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import approximate_duration, count, first_few, percent, span
+from reconciler.text.formatting import approximate_duration, broker_ids, count, first_few, percent, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _SKIPPING_MAX = 10
@@ -176,7 +176,7 @@ class DeleteRecords(Operation):
     def explain(self) -> tuple[Fact, ...]:
         seen, guard, target = self.seen, self.guard, self.before_offset
         ends = f"log start {seen.log_start}, stable end {seen.stable_end}, high watermark {seen.high_watermark}"
-        leader, replicas, in_sync = seen.leader, _ids(seen.replicas), _ids(seen.in_sync)
+        leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
         held, share = seen.high_watermark - seen.log_start, percent(self.partition_percent)
         facts: list[Fact] = [
             ("Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)),
@@ -259,7 +259,3 @@ def _loss(records_max: int, share: float) -> Phrase:
 def _skip(group: str, records: int, partitions: int = 0) -> Phrase:
     on_partitions = f" on {count(partitions, 'partition')}" if partitions else ""
     return (escaped_name(quoted(group)), " would skip at most ", strong(count(records, "record")), on_partitions)
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers)) or "none"

@@ -9,7 +9,7 @@ from reconciler.model.description import Description, Fact
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.operations.base import Operation
-from reconciler.text.formatting import count, span
+from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _MOVES_MAX = 4
@@ -63,7 +63,7 @@ class ElectLeader(Operation):
 
     def describe(self) -> Description:
         unclean = ", unclean" if self.irreversible else ""
-        replicas = f"replicas {_ids(self.seen.replicas)}; in sync {_ids(self.seen.in_sync)}"
+        replicas = f"replicas {broker_ids(self.seen.replicas)}; in sync {broker_ids(self.seen.in_sync)}"
         return Description(
             sign="!" if self.irreversible else "~",
             subject=(escaped_name(format_subject(self.address)),),
@@ -93,7 +93,7 @@ class ElectLeader(Operation):
     def explain(self) -> tuple[Fact, ...]:
         seen = self.seen
         replicas: Phrase = (
-            f"replicas {_ids(seen.replicas)}, in sync {_ids(seen.in_sync)}; topic id ",
+            f"replicas {broker_ids(seen.replicas)}, in sync {broker_ids(seen.in_sync)}; topic id ",
             name(seen.topic_id),
         )
         facts: tuple[Fact, ...] = (
@@ -117,7 +117,3 @@ class ElectLeader(Operation):
 
 
 _LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers)) or "none"

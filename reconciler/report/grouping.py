@@ -31,9 +31,9 @@ def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     return list(groups.values())
 
 
-def operations(actions: Iterable[Action]) -> Iterable[Operation]:
+def as_operations(actions: Sequence[Action]) -> Sequence[Operation]:
     """The actions with the methods that reports ask; every action of a plan has them."""
-    return cast("Iterable[Operation]", actions)
+    return cast("Sequence[Operation]", actions)
 
 
 def by_policy(actions: Iterable[Operation], *, full: bool) -> Iterator[tuple[Operation, Items]]:

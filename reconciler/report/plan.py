@@ -1,10 +1,12 @@
 """Builds the report of a plan: what would change, what is blocked or waiting, limits, waivers and digest."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from reconciler.model.names import format_location, format_policy, format_subject
 from reconciler.model.plan import Blocked, Plan, Skipped, UsedWaiver, Waiting
+from reconciler.operations.base import Operation
 from reconciler.plan.document.digest import digest
 from reconciler.report import grouping
 from reconciler.report.tree import Item, Items, Report, Section, Severity
@@ -18,6 +20,7 @@ OPEN_ITEMS = 25
 def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) -> Report:
     """The report of a plan. `full`: every partition is an item of its own."""
     plan_digest = digest(plan)
+    actions = grouping.as_operations(plan.actions)
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
     commit: Phrase = ()
     if plan.source.commit:
@@ -30,33 +33,31 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
         age += (", saved to ", name(saved_to))
     return Report(
         title=f"plan for {plan.cluster}",
-        headline=(name(plan.cluster), ": ", _headline(plan)),
+        headline=(name(plan.cluster), ": ", _headline(plan, actions)),
         opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit),),
         summary_label="Plan",
         summary=(grouping.totals(plan.decisions),),
-        sections=tuple(_sections(plan, full=full)),
+        sections=tuple(_sections(plan, actions, full=full)),
         footer=(("Digest ", escaped_name(plan_digest)), age),
         marker=("reconciler-plan", (*fields, ("truncated", None))),
         remainder=("Read the rest in the plan file or with ", escaped_name("reconciler show"), "."),
     )
 
 
-def _headline(plan: Plan) -> str:
+def _headline(plan: Plan, actions: Sequence[Operation]) -> str:
     if plan.refused:
         return f"refused by {formatting.count(len(plan.refused), 'limit')}"
-    if not plan.actions:
-        return "no changes"
-    irreversible = sum(action.irreversible for action in plan.actions)
-    parts = [formatting.count(irreversible, "irreversible action")] if irreversible else []
-    reversible = (action for action in grouping.operations(plan.actions) if not action.irreversible)
-    parts += [formatting.count(len(same), same[0].TITLE) for same in grouping.grouped(reversible, type)]
-    return ", ".join(parts)
+    irreversible = "irreversible action"
+    titles = Counter(irreversible if action.irreversible else action.TITLE for action in actions)
+    ordered = sorted(titles.items(), key=lambda title: title[0] != irreversible)
+    return ", ".join(formatting.count(number, title) for title, number in ordered) or "no changes"
 
 
-def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
+def _sections(plan: Plan, actions: Sequence[Operation], *, full: bool) -> Iterator[Section]:
     yield Section(items=tuple(_warnings(plan)), severity=Severity.WARNING, labelled=False)
     for heading, irreversible in (("Irreversible", True), ("Reversible", False)):
-        yield from _actions(plan, heading, irreversible=irreversible, full=full)
+        same = (action for action in actions if action.irreversible is irreversible)
+        yield from _policies(plan, heading, same, full=full)
     for unread in (False, True):
         blocked = [d for d in plan.decisions if isinstance(d, Blocked) and d.unread is unread]
         yield Section(
@@ -91,8 +92,7 @@ def _warnings(plan: Plan) -> Iterator[Item]:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
 
 
-def _actions(plan: Plan, heading: str, *, irreversible: bool, full: bool) -> Iterator[Section]:
-    actions = (action for action in grouping.operations(plan.actions) if action.irreversible is irreversible)
+def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: bool) -> Iterator[Section]:
     notes = {info.policy: info for info in plan.notes}
     for first, items in grouping.by_policy(actions, full=full):
         policy = first.address.policy_address
@@ -115,7 +115,7 @@ def _blocked_item(same: Sequence[Blocked]) -> Item:
     end = "" if first.reason.endswith((".", "?", "!")) else "."
     return Item(
         label="Unread" if first.unread else "Blocked",
-        subject=_such_as(same),
+        subject=(*grouping.subject_of(same), *_example(first, len(same))),
         text=(sentence(first.reason), f"{end} Next: ", sentence(first.next_step), " (", name(first.code), ")"),
         severity=Severity.WARNING,
         code=first.code,
@@ -139,10 +139,6 @@ def _waiting_item(same: Sequence[Waiting], *, now_ms: int) -> Item:
 def _skipped_item(same: Sequence[Skipped]) -> Item:
     text = (sentence(same[0].reason),)
     return Item(label="Skipped", subject=grouping.subject_of(same), text=text, severity=Severity.QUIET)
-
-
-def _such_as(same: Sequence[Blocked]) -> Phrase:
-    return (*grouping.subject_of(same), *_example(same[0], len(same)))
 
 
 def _example(decision: Blocked | Waiting, number: int) -> Phrase:

@@ -1,5 +1,6 @@
 """Formats numbers, times and counted nouns for people. Ages are relative to an instant of the caller."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
@@ -70,6 +71,11 @@ def percent(value: float) -> str:
 def span(low: int, high: int) -> str:
     """`7`, or `3..7`."""
     return str(low) if low == high else f"{low}..{high}"
+
+
+def broker_ids(ids: Iterable[int]) -> str:
+    """`1,2,3`, or `none`."""
+    return ",".join(map(str, ids)) or "none"
 
 
 def first_few(names: list[str], *, limit: int = 3) -> str:
