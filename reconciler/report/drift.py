@@ -6,9 +6,9 @@ what drifts, since when, and what to do.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from reconciler import operations
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import format_policy, format_subject
-from reconciler.operations import OPERATIONS
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.grouping import grouped
 from reconciler.report.tree import Item, Report, Section, Severity
@@ -18,8 +18,6 @@ from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, s
 
 ROWS_MAX = 40
 """Items of one list; the others are counted. An issue is read on a phone."""
-
-_DRIFT_TEXTS = {operation.DRIFT_TYPE: operation.DRIFT_TEXT for operation in OPERATIONS}
 
 
 def drift_report(report: DriftReport) -> Report:
@@ -99,6 +97,6 @@ def _item(same: Sequence[Subject], severity: Severity) -> Item:
 
 def _state(subject: Subject) -> Phrase:
     if subject.code is None:
-        return (strong(_DRIFT_TEXTS[subject.sort]),)
+        return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
     title = REASONS[subject.code].title if subject.code in REASONS else "see the code"
     return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")

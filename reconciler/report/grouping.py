@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeVar, cast
 
+from reconciler import operations
 from reconciler.model.action import Action
 from reconciler.model.names import Address, format_subject
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Operation
 from reconciler.report.tree import Item, Items, Severity
 from reconciler.text import formatting
@@ -117,7 +117,7 @@ def totals(decisions: Iterable[Decision]) -> str:
     for decision in decisions:
         by_class.setdefault(type(decision), []).append(decision)
     actions = []
-    for operation in reversed(OPERATIONS):
+    for operation in reversed(operations.OPERATIONS):
         if members := by_class.get(operation):
             loss = operation.total_loss(members)
             actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))

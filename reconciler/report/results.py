@@ -1,5 +1,6 @@
 """Builds the report of an apply: what became of each action, the worst first, and what to do next."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from reconciler.model.names import format_subject
@@ -10,22 +11,14 @@ from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence
 
-_AGAIN = "what is done is not done twice"
+_AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
-    Status.FAILED: (
-        "FAILED",
-        Severity.ERROR,
-        f"read the broker's answer, correct the cause, then apply the same plan again: {_AGAIN}",
-    ),
-    Status.NOT_ATTEMPTED: (
-        "Not attempted",
-        Severity.ERROR,
-        f"apply the same plan again before it expires: {_AGAIN}",
-    ),
+    Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
+    Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
     Status.BLOCKED: (
         "Blocked",
         Severity.WARNING,
-        "the subject is protected now, or is never removed: change the manifests, or leave it",
+        "it is protected, or never removed: change the manifests or leave it",
     ),
     Status.STALE: ("Stale", Severity.WARNING, "the cluster changed since the plan: plan again and review the rest"),
     Status.WAITING: ("Waiting", Severity.PLAIN, "nothing to do; a later plan shows the subject again"),
@@ -38,8 +31,8 @@ _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
     """The report of what became of `plan`. More than 20 outcomes of one topic that are alike are one item."""
-    by_status = {status: [o for o in outcomes if o.status is status] for status in _STATUSES}
-    present = {status: len(members) for status, members in by_status.items() if members}
+    number = Counter(outcome.status for outcome in outcomes)
+    present = {status: number[status] for status in _STATUSES if number[status]}
     counts = [f"{number:,} {_STATUSES[status][0].lower()}" for status, number in reversed(present.items())]
     removed = sum(outcome.removed_max for outcome in outcomes)
     totals = ", ".join(counts) or "nothing to do"
@@ -69,10 +62,7 @@ def _headline(present: dict[Status, int]) -> str:
 def _items(outcomes: Sequence[Outcome]) -> list[Item]:
     items = []
     ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    topics = grouped(
-        ordered, lambda outcome: (outcome.status, outcome.action.address.policy_address, outcome.action.address.name)
-    )
-    for of_topic in topics:
+    for of_topic in grouped(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
         if len(of_topic) > FOLD_ABOVE:
             items += map(_item, grouped(of_topic, _ending))
         else:

@@ -8,7 +8,6 @@ from reconciler.plan.drift.file import FORMAT_VERSION, dumps, parse, read
 from reconciler.plan.drift.metrics import write_metrics
 from reconciler.plan.drift.report import (
     BLOCKED,
-    DRIFT_TYPES,
     UNREAD,
     DriftReport,
     PolicyTally,
@@ -20,7 +19,6 @@ from reconciler.plan.drift.report import (
 
 __all__ = [
     "BLOCKED",
-    "DRIFT_TYPES",
     "UNREAD",
     "FORMAT_VERSION",
     "DriftReport",

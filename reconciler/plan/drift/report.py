@@ -9,10 +9,10 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never, cast
 
+from reconciler import operations
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
-from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Operation
 
 EXIT_IN_SYNC = 0
@@ -24,15 +24,18 @@ UNREAD_CODE = "B103"
 
 BLOCKED = "blocked"
 UNREAD = "unread"
-DRIFT_TYPES = frozenset({*(operation.DRIFT_TYPE for operation in OPERATIONS), BLOCKED, UNREAD})
-"""What can be wrong with a subject: what an operation would correct, or that it is blocked or unread."""
+
+
+def drift_types() -> frozenset[str]:
+    """What can be wrong with a subject: what an operation would correct, or that it is blocked or unread."""
+    return frozenset({*(operation.DRIFT_TYPE for operation in operations.OPERATIONS), BLOCKED, UNREAD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """One subject that drifts or could not be read. Raises ValueError for an unknown `sort`.
 
-    `sort`: one of DRIFT_TYPES; also a label of the metrics. `code`: of a blocked or unread subject.
+    `sort`: one of `drift_types`; also a label of the metrics. `code`: of a blocked or unread subject.
     `detail`: the plan's reason, which may move with every run. `since_ms`: when the subject was first
     reported so, without a break. `drift_since_ms`, of an unread subject only: since when it drifted
     when it was last read; None: it did not drift, or that is not known.
@@ -47,8 +50,8 @@ class Subject:
     drift_since_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if self.sort not in DRIFT_TYPES:
-            raise ValueError(f"sort is {ascii(self.sort)[:80]}, expected one of {', '.join(sorted(DRIFT_TYPES))}")
+        if self.sort not in drift_types():
+            raise ValueError(f"sort is {ascii(self.sort)[:80]}, expected one of {', '.join(sorted(drift_types()))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
