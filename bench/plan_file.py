@@ -24,7 +24,7 @@ from reconciler.model.plan import Decision, Plan
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.plan import document
 from reconciler.plan.review import intersect, restrict_to
-from reconciler.report import markdown, text
+from reconciler.report import plan_report, write_lines, write_markdown
 
 PARTITIONS = 50
 PLACE = SourceLocation("manifests/prod-eu/clicks.yaml", 9, 3)
@@ -109,11 +109,11 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case "read whole, text":
             read = document.read(old)
             before = time.process_time() - started
-            found = f"{sum(1 for _line in text(read, width=80)):,} lines"
+            found = f"{sum(1 for _line in write_lines(plan_report(read), width=80)):,} lines"
         case "read whole, Markdown":
             read = document.read(old)
             before = time.process_time() - started
-            found = f"{len(markdown(read)):,} characters"
+            found = f"{len(write_markdown(plan_report(read))):,} characters"
         case _:
             whose = resource.RUSAGE_CHILDREN
             found = command(name, old, new)

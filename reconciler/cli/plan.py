@@ -32,14 +32,16 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
         match chosen:
             case Format.TEXT:
                 saved = str(saved_to) if saved_to else None
-                lines = report.text(plan, full=full, width=common.terminal_width(), saved_to=saved)
+                lines = report.write_lines(
+                    report.plan_report(plan, full=full, saved_to=saved), width=common.terminal_width(), full=full
+                )
                 return console.render_stream(lines, colour=colour)
             case Format.MD:
-                return report.markdown(plan)
+                return report.write_markdown(report.plan_report(plan))
             case Format.JSON:
                 return document.lines(plan)
             case Format.GITHUB:
-                return report.github(plan)
+                return report.write_annotations(report.plan_report(plan))
             case Format.SARIF:
                 raise UsageError("-o sarif: a plan comes as text, md, json or github")
 
@@ -126,9 +128,10 @@ def plan_diff(
     def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:
             case Format.TEXT:
-                return console.render_stream(report.diff_text(comparison, width=common.terminal_width()), colour=colour)
+                lines = report.write_lines(report.diff_report(comparison), width=common.terminal_width())
+                return console.render_stream(lines, colour=colour)
             case Format.MD:
-                return report.diff_markdown(comparison)
+                return report.write_markdown(report.diff_report(comparison))
             case Format.JSON:
                 return report.diff_json(comparison)
             case Format.GITHUB | Format.SARIF:

@@ -48,6 +48,7 @@ def drift_report(report: DriftReport) -> Report:
             Section(items=tuple(_warnings(report)), labelled=False),
         ),
         footer=(("For every subject with its numbers: ", command),),
+        page_note=("This closes by itself once all is in sync.",),
         marker=marker,
         remainder=("Read the rest with ", command, "."),
     )

@@ -19,7 +19,7 @@ _NOTE_CHARS = 200
 
 
 def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
-    """The report in at most `limit_chars` characters, if headline, totals and footer fit into them."""
+    """The report in at most `limit_chars` characters. Raises ValueError where not even its head and foot fit."""
     head = [f"### {_phrase(report.headline)}", ""] if report.headline else [""]
     if report.summary:
         label = f"**{report.summary_label}:** " if report.summary_label else ""
@@ -27,9 +27,11 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     head += [*(f"- {_phrase(phrase)}" for phrase in report.opening), ""]
     foot = [row for step in report.next_steps for row in ("", f"**Next:** {_phrase(step)}")]
     if report.footer:
-        foot += ["", f"<sub>{'. '.join(map(_phrase, report.footer))}</sub>"]
-    size = sum(len(row) + 1 for row in (_marker(report, is_cut=False), *head, *foot))
-    body, is_cut = _fitting(_single_spaced(_sections(report)), limit_chars - size - _NOTE_CHARS)
+        foot += ["", f"<sub>{'. '.join(map(_phrase, filter(None, (*report.footer, report.page_note))))}</sub>"]
+    size = sum(len(row) + 1 for row in (_marker(report, is_cut=False), *head, *foot)) + _NOTE_CHARS
+    if size > limit_chars:
+        raise ValueError(f"limit_chars is {limit_chars}, and this report takes at least {size}")
+    body, is_cut = _fitting(_single_spaced(_sections(report)), limit_chars - size)
     if is_cut:
         body += ["", f"**Cut here: this is not everything.** {_phrase(report.remainder)}"]
     return "\n".join(_single_spaced([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"

@@ -39,6 +39,7 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
         summary=(grouping.totals(plan.decisions),),
         sections=tuple(_sections(plan, actions, full=full)),
         footer=(("Digest ", escaped_name(plan_digest)), age),
+        is_quiet=not actions and not saved_to,
         marker=("reconciler-plan", (*fields, ("truncated", None))),
         remainder=("Read the rest in the plan file or with ", escaped_name("reconciler show"), "."),
     )

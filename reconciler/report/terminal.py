@@ -38,14 +38,15 @@ def write_lines(report: Report, *, width: int | None = None, full: bool = False)
         is_first = False
         yield from _section(section, width=width)
     ending = report.summary or (report.headline if report.opening else ())
-    if not is_first and (ending or report.next_steps or report.footer):
+    footer = () if report.is_quiet else report.footer
+    if not is_first and (ending or report.next_steps or footer):
         yield line("")
     if ending:
         label = f"{report.summary_label}: " if report.summary and report.summary_label else ""
         yield from wrapped(f"{label}{plain(ending)}", width=width, style="bold")
     for step in report.next_steps:
         yield from wrapped(f"Next: {plain(step)}", width=width)
-    for phrase in report.footer:
+    for phrase in footer:
         yield from wrapped(plain(phrase), width=width)
 
 

@@ -102,7 +102,8 @@ class Report:
     `headline`: the answer in one line; a page begins with it. `opening`: what the document is about;
     a terminal begins with it, or with the headline where there is none. `summary`: the totals, after
     a label; a terminal ends with it, or with the headline. `next_steps`: what to do now. `footer`:
-    identity and age of the document. `marker`: kind and values of a hidden line that workflows read;
+    identity and age of the document; a terminal leaves it out where `is_quiet`, when there is nothing to
+    do. `page_note`: what only a page says below it. `marker`: kind and values of a hidden line that workflows read;
     a value of None says whether the writer cut the text. `remainder`: where to read what was cut.
     """
 
@@ -113,6 +114,8 @@ class Report:
     sections: tuple[Section, ...] = ()
     next_steps: tuple[Phrase, ...] = ()
     footer: tuple[Phrase, ...] = ()
+    is_quiet: bool = False
+    page_note: Phrase = ()
     marker: tuple[str, tuple[tuple[str, str | None], ...]] | None = None
     remainder: Phrase = ()
     title: str = ""

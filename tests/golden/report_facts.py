@@ -7,7 +7,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from reconciler import report
 from reconciler.model.action import Action
 from reconciler.model.names import Address, format_policy, format_subject
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
@@ -16,6 +15,7 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import document
 from reconciler.text import escape, formatting
+from tests import rendering as report
 from tests.golden.wording import mentions
 
 FOLD_ABOVE = 20

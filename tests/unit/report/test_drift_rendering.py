@@ -7,9 +7,9 @@ from dataclasses import replace
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
-from reconciler.report import drift_markdown, drift_text
 from reconciler.report.drift import ROWS_MAX
 from tests.golden.wording import mentions
+from tests.rendering import drift_markdown, drift_text
 
 SINCE_MS = 1_790_000_000_000
 FLOOR = Address("RetentionFloor", "orders-gdpr")

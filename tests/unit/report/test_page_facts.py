@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from rich.text import Text
 
-from reconciler import report as render
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
@@ -18,6 +17,7 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.diff import Change, compare
 from reconciler.text import escape, formatting
+from tests import rendering as render
 from tests.golden import report_facts
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions

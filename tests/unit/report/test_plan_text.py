@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from reconciler import report
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, Plan, Skipped, Source, UsedWaiver
 from reconciler.plan import document
 from reconciler.report.terminal import wrapped
+from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies import plans as made

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import report
 from reconciler.errors import UsageError
 from reconciler.journal.entry import Author, Event, JournalEntry
 from reconciler.model.names import Address
@@ -16,6 +15,7 @@ from reconciler.model.plan import Source
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy
 from reconciler.plan import document
 from reconciler.plan.diff import Change, compare
+from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
