@@ -212,7 +212,8 @@ class DeleteRecords(Operation):
         if not isinstance(old, DeleteRecords) or old._besides_size != self._besides_size:
             return None
         moved, lower = self.before_offset - old.before_offset, self.seen.log_start < old.seen.log_start
-        details, summary = [], []
+        details: list[str] = []
+        summary: list[str] = []
         if moved:
             details.append(f"request.before_offset: {old.before_offset} → {self.before_offset}")
             change = f"{old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
