@@ -24,7 +24,7 @@ from reconciler.model.plan import Decision, Plan
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.plan import document
 from reconciler.plan.review import intersect, restrict_to
-from reconciler.report import markdown, text
+from reconciler.report import plan_report, write_lines, write_markdown
 
 PARTITIONS = 50
 PLACE = SourceLocation("manifests/prod-eu/clicks.yaml", 9, 3)
@@ -98,22 +98,22 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case "stream the actions":
             found = f"{sum(1 for _action in document.actions(old)):,} actions"
         case "intersect as it streams":
-            kept = intersect(Generated(size, more=5), document.saved(old).actions)
+            kept = intersect(Generated(size, more=5), document.open_plan(old).actions)
             found = f"{sum(1 for _decision in kept):,} decisions"
         case "read whole":
             found = f"{len(document.read(old).decisions):,} decisions"
         case "read whole, intersect with a file":
             planned = document.read(new)
             before = time.process_time() - started
-            found = f"{len(restrict_to(planned, document.saved(old)).actions):,} actions"
+            found = f"{len(restrict_to(planned, document.open_plan(old)).actions):,} actions"
         case "read whole, text":
             read = document.read(old)
             before = time.process_time() - started
-            found = f"{sum(1 for _line in text(read, width=80)):,} lines"
+            found = f"{sum(1 for _line in write_lines(plan_report(read), width=80)):,} lines"
         case "read whole, Markdown":
             read = document.read(old)
             before = time.process_time() - started
-            found = f"{len(markdown(read)):,} characters"
+            found = f"{len(write_markdown(plan_report(read))):,} characters"
         case _:
             whose = resource.RUSAGE_CHILDREN
             found = command(name, old, new)

@@ -116,17 +116,19 @@ def _execute(
 def show_results(applied: ApplyResult, settings: Settings) -> None:
     """What became of the plan, in each wanted format."""
 
+    results_report = report.results_report(applied.plan, applied.outcomes)
+
     def rendered(chosen: Format, colour: bool) -> str:
         match chosen:
             case Format.TEXT:
-                lines = report.results_text(applied.plan, applied.outcomes, width=common.terminal_width())
+                lines = report.write_lines(results_report, width=common.terminal_width())
                 return console.styled(lines, colour=colour)
             case Format.MD:
-                return report.results_markdown(applied.plan, applied.outcomes)
+                return report.write_markdown(results_report)
             case Format.JSON:
                 return results_file.dumps(applied.outcomes, applied.header)
             case Format.GITHUB:
-                return report.results_github(applied.plan, applied.outcomes)
+                return report.write_annotations(results_report)
             case Format.SARIF:
                 raise UsageError("-o sarif: results come as text, md, json or github")
 

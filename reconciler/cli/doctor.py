@@ -21,10 +21,9 @@ from reconciler.kafka.journal import create_command
 from reconciler.kafka.permissions import Permission, Role
 from reconciler.model.snapshot import Unknown
 from reconciler.onboarding import ClusterCheck
-from reconciler.report import escape
-from reconciler.report.wrap import wrapped
+from reconciler.report.terminal import wrapped
 from reconciler.sandbox.java import find_java, major_version
-from reconciler.text import formatting
+from reconciler.text import escape, formatting
 
 EXIT_MISSING = 1
 _NAMES_SHOWN = 5
@@ -160,16 +159,16 @@ def _clock(clock: ClockSkew) -> Text:
             return Text(f"  clock    not compared: {escape.escape_sentence(reason)}")
         case age_ms if clock.behind:
             return Text(
-                f"  MISSING  this machine's clock is at least {formatting.duration(-age_ms)} behind a broker's: set it",
+                f"  MISSING  this machine's clock is at least {formatting.approximate_duration(-age_ms)} behind a broker's: set it",
                 style="bold red",
             )
         case age_ms if clock.proven:
             return Text(
-                f"  clock    a broker's newest stamp is {formatting.duration(max(0, age_ms))} old: the clocks agree"
+                f"  clock    a broker's newest stamp is {formatting.approximate_duration(max(0, age_ms))} old: the clocks agree"
             )
         case age_ms:
             return Text(
-                f"  clock    a broker's newest stamp is {formatting.duration(age_ms)} old: nobody has committed since, or this "
+                f"  clock    a broker's newest stamp is {formatting.approximate_duration(age_ms)} old: nobody has committed since, or this "
                 "machine's clock is ahead, which makes groups look idle: compare it"
             )
 

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from reconciler import pipeline
-from reconciler import report as render
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
@@ -14,6 +13,7 @@ from reconciler.errors import ReconcilerError, UsageError, WrongCluster
 from reconciler.manifest.files import ClusterManifests
 from reconciler.plan import drift as drifting
 from reconciler.plan.drift import DriftReport
+from reconciler.report import drift_report, write_lines, write_markdown
 
 Previous = Annotated[
     Path | None,
@@ -63,7 +63,7 @@ def _report(
         failures.append(away)
         cluster = part.cluster
         console.print_error(f"{cluster.metadata.name}: {away}")
-        return drifting.out_of_sight(
+        return drifting.unreachable_report(
             cluster.metadata.name,
             cluster.spec.cluster_id,
             str(away),
@@ -93,10 +93,10 @@ def _show(reports: list[DriftReport], settings: Settings) -> None:
         match chosen:
             case Format.TEXT:
                 told = [each for each in reports if not (settings.quiet and each.in_sync)]
-                lines = [line for report in told for line in render.drift_text(report, width=width)]
+                lines = [line for report in told for line in write_lines(drift_report(report), width=width)]
                 return console.styled(lines, colour=colour)
             case Format.MD | Format.GITHUB:
-                return "\n".join(render.drift_markdown(report) for report in reports)
+                return "\n".join(write_markdown(drift_report(report)) for report in reports)
             case Format.JSON:
                 return drifting.dumps(reports)
             case Format.SARIF:

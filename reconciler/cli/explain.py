@@ -52,7 +52,7 @@ def explain(
             planned = pipeline.plan(common.one_cluster(manifests, settings), run)
 
     def rendered(chosen: Format, colour: bool) -> str:
-        lines = report.explain(planned, address, width=common.terminal_width())
+        lines = report.write_lines(report.explain_report(planned, address), width=common.terminal_width())
         return _as_text(chosen, console.styled(lines, colour=colour))
 
     console.emit(settings, rendered)

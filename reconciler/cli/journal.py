@@ -28,7 +28,8 @@ def journal(
     def rendered(chosen: Format, colour: bool) -> str:
         match chosen:
             case Format.TEXT:
-                return console.styled(report.journal_text(entries, width=common.terminal_width()), colour=colour)
+                lines = report.write_lines(report.journal_report(entries), width=common.terminal_width())
+                return console.styled(lines, colour=colour)
             case Format.JSON:
                 return "".join(
                     harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries

@@ -13,7 +13,7 @@ from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
 from reconciler.model.plan import Plan
 from reconciler.plan import document
-from reconciler.plan.review import compare
+from reconciler.plan.diff import compare
 from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
 
@@ -32,14 +32,16 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
         match chosen:
             case Format.TEXT:
                 saved = str(saved_to) if saved_to else None
-                lines = report.text(plan, full=full, width=common.terminal_width(), saved_to=saved)
+                lines = report.write_lines(
+                    report.plan_report(plan, full=full, saved_to=saved), width=common.terminal_width(), full=full
+                )
                 return console.render_stream(lines, colour=colour)
             case Format.MD:
-                return report.markdown(plan)
+                return report.write_markdown(report.plan_report(plan))
             case Format.JSON:
-                return document.chunks(plan)
+                return document.lines(plan)
             case Format.GITHUB:
-                return report.github(plan)
+                return report.write_annotations(report.plan_report(plan))
             case Format.SARIF:
                 raise UsageError("-o sarif: a plan comes as text, md, json or github")
 
@@ -77,7 +79,7 @@ def plan(
         raise UsageError(f"--expires-after {expires_after}: {wrong}") from wrong
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
-    reviewed = document.saved(within_) if within_ else None
+    reviewed = document.open_plan(within_) if within_ else None
     manifests = common.load(paths, settings, now_ms=common.clock()())
     chosen = list(common.clusters(manifests, settings))
     if len(chosen) > 1 and (out or reviewed or settings.output_file):
@@ -121,14 +123,15 @@ def plan_diff(
     new: Annotated[Path, typer.Argument(help="A saved plan.")],
 ) -> int:
     """Show what changed between two saved plans. Typed as `reconciler plan diff OLD NEW`."""
-    comparison = compare(document.saved(old, proven=False), document.saved(new, proven=False))
+    comparison = compare(document.open_plan(old, proven=False), document.open_plan(new, proven=False))
 
     def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:
             case Format.TEXT:
-                return console.render_stream(report.diff_text(comparison, width=common.terminal_width()), colour=colour)
+                lines = report.write_lines(report.diff_report(comparison), width=common.terminal_width())
+                return console.render_stream(lines, colour=colour)
             case Format.MD:
-                return report.diff_markdown(comparison)
+                return report.write_markdown(report.diff_report(comparison))
             case Format.JSON:
                 return report.diff_json(comparison)
             case Format.GITHUB | Format.SARIF:

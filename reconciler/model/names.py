@@ -1,7 +1,12 @@
-"""What things are called: partitions, addresses of subjects, places in manifest files. Nothing here knows what is done to them."""
+"""Names of partitions, addresses of subjects and places in manifest files, and how messages show them.
+
+Nothing here knows what is done to them.
+"""
 
 import re
 from dataclasses import dataclass
+
+from reconciler.text.escape import display_name, quoted
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
 
@@ -69,3 +74,28 @@ class SourceLocation:
 
 
 NOWHERE = SourceLocation("", 0, 0)
+
+
+def format_address(address: Address) -> str:
+    """A whole address, harmless; for a tame one exactly the text that `explain` takes."""
+    return display_name(str(address))
+
+
+def format_subject(address: Address) -> str:
+    """What a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
+    if not address.name:
+        return format_policy(address)
+    if address.kind == GROUP_KIND:
+        return quoted(address.name)
+    topic = display_name(address.name)
+    return topic if address.partition < 0 else f"{topic}[{address.partition}]"
+
+
+def format_policy(address: Address) -> str:
+    """`RetentionFloor/orders-gdpr`."""
+    return display_name(f"{address.kind}/{address.policy}")
+
+
+def format_location(location: SourceLocation) -> str:
+    """`manifests/prod-eu/orders.yaml:9`."""
+    return f"{display_name(location.path)}:{location.line}"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
+from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult, ResponseAction
 from reconciler.model.scan_request import GroupRequest, ScanRequest
@@ -20,7 +21,9 @@ from reconciler.operations.base import Operation, RunContext, beyond_review
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.topic_checks import suggestion
-from reconciler.text.formatting import format_duration
+from reconciler.text.escape import quoted
+from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
+from reconciler.text.phrase import escaped_name, name, sentence, strong
 
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """The only types that are ever removed: DeleteGroups takes share groups just as easily (KIP-932)."""
@@ -128,6 +131,40 @@ class DeleteGroup(Operation):
 
     def request(self) -> Mapping[str, str | int]:
         return {"group": self.group}
+
+    # --- reports
+
+    TITLE: ClassVar[str] = "group removal"
+    DRIFT_TYPE: ClassVar[str] = "group"
+    DRIFT_TEXT: ClassVar[str] = "the group is still there"
+
+    def describe(self) -> Description:
+        commits, topics = count(self.seen.commits, "committed offset"), count(self.seen.commit_topics, "topic")
+        return Description(
+            sign="-",
+            subject=(escaped_name(quoted(self.group)),),
+            loss=(strong(commits), f" on {topics}"),
+            notes=(("because ", sentence(self.reason)),),
+        )
+
+    def explain(self) -> tuple[Fact, ...]:
+        seen = self.seen
+        commits, topics = count(seen.commits, "committed offset"), count(seen.commit_topics, "topic")
+        facts: list[Fact] = [
+            ("Request", ("DeleteGroups ", escaped_name(quoted(self.group)))),
+            ("Facts", (f"{seen.type} group, {seen.state}",)),
+            ("", (f"{commits} on {topics}, all lost",)),
+            ("", ("fingerprint of its commits ", name(seen.fingerprint))),
+        ]
+        if seen.last_activity_ms is None or seen.newest_record is None:
+            facts.append(("Idle", ("no evidence was asked for: idleFor is 0s",)))
+        else:
+            partition, offset = seen.newest_record
+            since, limit = format_time(seen.last_activity_ms), approximate_duration(self.idle_for_ms)
+            facts.append(("Idle", (f"since {since}; idleFor asks for {limit}",)))
+            facts.append(("", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)))
+        conditions = "still listed, same type, EMPTY, same commits, no newer record in the commit log"
+        return (*facts, ("Rechecked", (conditions,)), ("Undo", ("impossible",)))
 
     # --- plan
 

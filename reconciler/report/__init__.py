@@ -1,29 +1,29 @@
-"""A plan, a comparison and results as people and programs read them: text, Markdown, GitHub annotations, JSON.
+"""Reports of plans, comparisons, drift, results, explanations and journals, for people and for GitHub.
 
-Renderers walk the very decisions that apply walks, and compute nothing that is not shown. They know no terminal and no clock.
+A builder makes the report tree of a document, a writer lays any tree out for a medium:
+`write_lines(plan_report(plan))`. Neither computes anything that apply would read, and neither knows
+the clock or the terminal.
 """
 
-from reconciler.report.annotations import github
-from reconciler.report.diff import diff_json, diff_markdown, diff_text
-from reconciler.report.drift import drift_markdown, drift_text
-from reconciler.report.explain import explain
-from reconciler.report.journal import journal_text
-from reconciler.report.markdown import markdown
-from reconciler.report.results import results_github, results_markdown, results_text
-from reconciler.report.terminal import text
+from reconciler.report.annotations import write_annotations
+from reconciler.report.diff import diff_json, diff_report
+from reconciler.report.drift import drift_report
+from reconciler.report.explain import explain_report
+from reconciler.report.journal import journal_report
+from reconciler.report.markdown import write_markdown
+from reconciler.report.plan import plan_report
+from reconciler.report.results import results_report
+from reconciler.report.terminal import write_lines
 
 __all__ = [
     "diff_json",
-    "diff_markdown",
-    "diff_text",
-    "drift_markdown",
-    "drift_text",
-    "explain",
-    "github",
-    "journal_text",
-    "markdown",
-    "results_github",
-    "results_markdown",
-    "results_text",
-    "text",
+    "diff_report",
+    "drift_report",
+    "explain_report",
+    "journal_report",
+    "plan_report",
+    "results_report",
+    "write_annotations",
+    "write_lines",
+    "write_markdown",
 ]

@@ -1,48 +1,37 @@
-"""A plan or results as GitHub workflow commands: annotations at the manifest's line. What a runner reads, so nothing unescaped."""
-
-from collections.abc import Iterator
+"""Writes a report as GitHub workflow commands: annotations at the manifest's line, and the totals as a notice."""
 
 from reconciler.model.names import NOWHERE, SourceLocation
-from reconciler.model.plan import Blocked, Plan
-from reconciler.plan.document.digest import digest
-from reconciler.report import escape, grouping
+from reconciler.report.tree import Report, Severity
+from reconciler.text.escape import command_data, command_property, escape_sentence
+from reconciler.text.phrase import join, plain
 
-MAX_OF_A_SORT = 10
-"""GitHub shows no more than ten annotations of one level per step."""
-
-
-def annotation(level: str, message: str, *, title: str, place: SourceLocation = NOWHERE) -> str:
-    """One workflow command: `level` is error, warning or notice."""
-    properties = f"title={escape.command_property(escape.escape_sentence(title))}"
-    if place.path:
-        where = (
-            f"file={escape.command_property(escape.escape_sentence(place.path))},line={place.line},col={place.column}"
-        )
-        properties = f"{where},{properties}"
-    return f"::{level} {properties}::{escape.command_data(message)}"
+ANNOTATIONS_MAX = 10
+"""GitHub shows no more than ten annotations of one level for a step."""
 
 
-def github(plan: Plan) -> str:
-    """Refused limits as errors, blocked subjects and what could not be read as warnings, the totals as a notice."""
-    return "".join(f"{row}\n" for row in _plan(plan))
+def annotation(level: str, message: str, *, title: str, location: SourceLocation = NOWHERE) -> str:
+    """One workflow command. `level`: error, warning or notice. `message`: harmless text; `title`: any text."""
+    properties = f"title={command_property(escape_sentence(title))}"
+    if location.path:
+        file = command_property(escape_sentence(location.path))
+        properties = f"file={file},line={location.line},col={location.column},{properties}"
+    return f"::{level} {properties}::{command_data(message)}"
 
 
-def _plan(plan: Plan) -> Iterator[str]:
-    for verdict in plan.refused:
-        yield annotation("error", escape.escape_sentence(verdict.message), title=f"limit {verdict.id}")
-    for sentence in plan.incomplete[:MAX_OF_A_SORT]:
-        yield annotation("warning", escape.escape_sentence(sentence), title="incomplete plan")
-    if len(plan.incomplete) > MAX_OF_A_SORT:
-        left = f"{len(plan.incomplete) - MAX_OF_A_SORT:,} more facts are missing; the plan lists them"
-        yield annotation("warning", left, title="incomplete plan")
-    blocked = list(grouping.group_notices((d for d in plan.decisions if isinstance(d, Blocked)), full=False))
-    for aside in blocked[:MAX_OF_A_SORT]:
-        assert isinstance(aside.first, Blocked)
-        told = f"{aside.where}: {escape.escape_sentence(aside.first.reason)}: {escape.escape_sentence(aside.first.next_step)}"
-        yield annotation("warning", told, title=f"blocked ({aside.first.code})", place=aside.first.declared_at)
-    if len(blocked) > MAX_OF_A_SORT:
-        yield annotation(
-            "warning", f"{len(blocked) - MAX_OF_A_SORT:,} more are blocked; the plan lists them", title="blocked"
-        )
-    totals = grouping.totals(grouping.summary(plan.decisions))
-    yield annotation("notice", f"{totals} Digest {digest(plan)}", title=f"plan for {plan.cluster}")
+def write_annotations(report: Report) -> str:
+    """Items of severity ERROR and WARNING, at most ten of a level, and the others counted; the totals last."""
+    rows = []
+    for severity in (Severity.ERROR, Severity.WARNING):
+        sections = [s for s in report.sections if s.severity in (Severity.ERROR, Severity.WARNING)]
+        found = [item for section in sections for item in section.items if item.severity is severity]
+        for item in found[:ANNOTATIONS_MAX]:
+            title = f"{item.label} ({item.code})" if item.code else item.label
+            rows.append(
+                annotation(severity, plain(join(": ", item.subject, item.text)), title=title, location=item.location)
+            )
+        if len(found) > ANNOTATIONS_MAX:
+            others = f"{len(found) - ANNOTATIONS_MAX:,} more like these; the report lists them"
+            rows.append(annotation(severity, others, title="more"))
+    totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
+    rows.append(annotation("notice", totals, title=report.title))
+    return "".join(f"{row}\n" for row in rows)

@@ -1,242 +1,135 @@
-"""What one plan says, folded for people: more than 20 partitions of one topic become one entry. Shared by text and Markdown.
+"""Groups the decisions of a plan for people: more than 20 partitions of one topic become one item.
 
-Nothing is decided or computed here that apply would read; sums and extremes are over the same actions that apply walks.
+Nothing is decided or computed here that apply would read: sums are over the actions that apply walks.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any, TypeVar, cast
 
+from reconciler import operations
 from reconciler.model.action import Action
-from reconciler.model.election import Election
-from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, UsedWaiver, Waiting
-from reconciler.operations.delete_group import DeleteGroup
-from reconciler.operations.delete_records import DeleteRecords
-from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan.document.header import Summary
-from reconciler.report import escape
+from reconciler.model.names import Address, format_subject
+from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
+from reconciler.operations.base import Operation
+from reconciler.report.tree import Item, Items, Severity
 from reconciler.text import formatting
+from reconciler.text.phrase import Phrase, escaped_name
 
 FOLD_ABOVE = 20
 """Partitions of one topic that are still listed one by one."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedDeletions:
-    """More than FOLD_ABOVE purges of one topic by one policy."""
-
-    topic: str
-    actions: tuple[DeleteRecords, ...]
-
-    @property
-    def records_max(self) -> int:
-        return sum(action.records_max for action in self.actions)
-
-    @property
-    def held(self) -> int:
-        """Records of these partitions at the time of the scan, at most."""
-        return sum(action.seen.high_watermark - action.seen.log_start for action in self.actions)
-
-    @property
-    def largest(self) -> DeleteRecords:
-        return max(self.actions, key=lambda action: action.records_max)
-
-    @property
-    def skips(self) -> list[tuple[str, int, int]]:
-        """(group, records it would skip at most, on how many partitions), the worst first."""
-        records: Counter[str] = Counter()
-        partitions: Counter[str] = Counter()
-        for action in self.actions:
-            for group, skipped in action.skips:
-                records[group] += skipped
-                partitions[group] += 1
-        return sorted(((group, records[group], partitions[group]) for group in records), key=lambda s: (-s[1], s[0]))
+Notice = Waiting | Blocked | Skipped
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedElections:
-    """More than FOLD_ABOVE elections of one topic by one policy."""
-
-    topic: str
-    actions: tuple[ElectLeader, ...]
-
-    @property
-    def moves(self) -> list[tuple[str, int]]:
-        """(`2 -> 1`, how many), the most frequent first."""
-        found = Counter(move(action) for action in self.actions)
-        return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Values with equal keys together, in the order in which their keys first appear."""
+    groups: dict[Hashable, list[T]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return list(groups.values())
 
 
-DisplayItem = Action | GroupedDeletions | GroupedElections
-
-MOVES_MAX = 4
-"""Sorts of moves that a line tells; the rest is counted."""
-
-
-def more_moves(entry: GroupedElections) -> str:
-    """` and 1 more way (5)`: the moves that are not told, and of how many partitions; empty where all are."""
-    rest = entry.moves[MOVES_MAX:]
-    return f" and {formatting.count(len(rest), 'more way')} ({sum(number for _, number in rest):,})" if rest else ""
+def as_operations(actions: Sequence[Action]) -> Sequence[Operation]:
+    """The actions with the methods that reports ask; every action of a plan has them."""
+    return cast("Sequence[Operation]", actions)
 
 
-def excluded_groups(entry: DeleteRecords | GroupedDeletions) -> str:
-    """`not looked at (exceptGroups): "audit"; what they would skip is not known`; empty where nobody is excepted."""
-    action, told = (entry.actions[0], entry.skips) if isinstance(entry, GroupedDeletions) else (entry, entry.skips)
-    if not action.guard.except_groups:
-        return ""
-    names = formatting.first_few([escape.quoted(group) for group in action.guard.except_groups])
-    return f"not looked at (exceptGroups): {names}; what {'more ' if told else ''}they would skip is not known"
+def by_policy(actions: Iterable[Operation], *, full: bool) -> Iterator[tuple[Operation, Items]]:
+    """The first action of each policy, and the policy's items. `actions`: in address order."""
+    for _policy, of_policy in groupby(actions, key=lambda action: action.address.policy_address):
+        entries: list[tuple[Operation, ...]] = []
+        for _topic, of_topic in groupby(of_policy, key=lambda action: (action.address.name, type(action))):
+            members = tuple(of_topic)
+            folded = not full and len(members) > FOLD_ABOVE and all(action.is_foldable for action in members)
+            entries += [members] if folded else zip(members)
+        yield entries[0][0], Items(entries, action_item)
 
 
-def move(action: ElectLeader) -> str:
-    """`2 -> 1`, `none -> any live replica`."""
-    before = "none" if action.seen.leader is None else str(action.seen.leader)
-    after = "any live replica" if action.leader_wanted is None else str(action.leader_wanted)
-    return f"{before} -> {after}"
+def action_item(actions: Sequence[Operation]) -> Item:
+    """The item of one action, or of many that are folded."""
+    first = actions[0]
+    folded = len(actions) > 1
+    description = type(first).describe_many(actions) if folded else first.describe()
+    severity = Severity.LOSS if first.irreversible else Severity.CHANGE
+    return Item(
+        sign=description.sign,
+        subject=description.subject,
+        text=description.change,
+        loss=description.loss,
+        severity=severity,
+        location=first.declared_at,
+        children=(
+            *(Item(text=note) for note in description.notes),
+            *(Item(text=risk, severity=Severity.LOSS) for risk in description.risks),
+            *(Item(text=unknown, severity=Severity.WARNING) for unknown in description.unknowns),
+        ),
+        members=Items(list(zip(actions)), action_item) if folded else (),
+    )
 
 
-def policies(actions: Iterable[Action], *, full: bool) -> Iterator[tuple[Address, Iterator[DisplayItem]]]:
-    """The actions by policy, folded by topic. Actions come in address order, so one topic is in memory at a time."""
-    for policy, of_policy in groupby(actions, key=lambda action: action.address.policy_address):
-        yield policy, _entries(of_policy, full=full)
+def group_notices(decisions: Sequence[Any], *, full: bool) -> list[list[Any]]:
+    """Decisions of one class in address order, together where one policy says the same of several.
 
-
-def _entries(actions: Iterator[Action], *, full: bool) -> Iterator[DisplayItem]:
-    for (_name, operation), of_topic in groupby(actions, key=lambda action: (action.address.name, type(action))):
-        if full or operation is DeleteGroup:
-            yield from of_topic
-            continue
-        listed = tuple(of_topic)
-        if len(listed) <= FOLD_ABOVE:
-            yield from listed
-        elif operation is DeleteRecords:
-            purges = tuple(action for action in listed if isinstance(action, DeleteRecords))
-            yield GroupedDeletions(topic=purges[0].partition.topic, actions=purges)
-        else:
-            elections = tuple(action for action in listed if isinstance(action, ElectLeader))
-            unclean = [action for action in elections if action.election is Election.UNCLEAN]
-            if unclean:
-                yield from elections  # each one loses data: none is hidden in a sum
-            else:
-                yield GroupedElections(topic=elections[0].partition.topic, actions=elections)
-
-
-def declared_at(entry: DisplayItem) -> SourceLocation:
-    """Where the policy of an entry, or of the first folded action, was declared."""
-    return entry.actions[0].declared_at if isinstance(entry, GroupedDeletions | GroupedElections) else entry.declared_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedNotice:
-    """Decisions of one sort that have the same to say: one, or many folded. `where`: `orders[5]`, `64 partitions of orders`."""
-
-    where: str
-    first: Waiting | Blocked | Skipped
-    number: int
-    last_ms: int | None = None
-    """The latest instant that any of them waits for."""
-
-
-def group_notices(decisions: Iterable[Waiting | Blocked | Skipped], *, full: bool) -> Iterator[GroupedNotice]:
-    """Decisions of one sort in address order, folded where one policy says the same of several subjects.
-
-    Blocked subjects are folded only above FOLD_ABOVE partitions of one topic and one code, since each one wants an answer; those that wait for
-    a clock are one entry per policy.
+    Blocked subjects are folded only above FOLD_ABOVE partitions of one topic and one code, since each
+    of them needs an answer. Those that wait for a clock are one group for each policy.
     """
-    for policy, of_policy in groupby(decisions, key=lambda decision: decision.address.policy_address):
-        listed = list(of_policy)
-        if full:
-            yield from (_single(decision) for decision in listed)
-        elif isinstance(listed[0], Blocked):
-            for name, of_topic in groupby(listed, key=lambda decision: decision.address.name):
-                coded: dict[str, list[Waiting | Blocked | Skipped]] = {}
-                for decision in of_topic:
-                    coded.setdefault(decision.code if isinstance(decision, Blocked) else "", []).append(decision)
-                for same in coded.values():
-                    if len(same) <= FOLD_ABOVE:
-                        yield from (_single(decision) for decision in same)
-                    else:
-                        yield _folded(same, _many(same, escape.subject(Address(policy.kind, policy.policy, name))))
+    if full:
+        return [[decision] for decision in decisions]
+    groups = []
+    for same in grouped(decisions, _reason_key):
+        if isinstance(same[0], Blocked) and len(same) <= FOLD_ABOVE:
+            groups += [[decision] for decision in same]
         else:
-            alike: dict[str, list[Waiting | Blocked | Skipped]] = {}
-            for decision in listed:
-                clocked = isinstance(decision, Waiting) and decision.until_ms is not None
-                alike.setdefault("" if clocked else decision.reason, []).append(decision)
-            for same in alike.values():
-                names = list(dict.fromkeys(escape.subject(_whole(decision.address)) for decision in same))
-                yield _single(same[0]) if len(same) == 1 else _folded(same, _many(same, formatting.first_few(names)))
+            groups.append(same)
+    return groups
 
 
-def _whole(address: Address) -> Address:
+def _reason_key(decision: Notice) -> tuple[object, ...]:
+    policy = decision.address.policy_address
+    match decision:
+        case Blocked():
+            return policy, decision.address.name, decision.code
+        case Waiting(until_ms=int()):
+            return policy, ""
+        case _:
+            return policy, decision.reason
+
+
+def subject_of(same: Sequence[Notice]) -> Phrase:
+    """What the decisions of one group are about: `orders[5]`, `64 partitions of orders`, `a, b and 3 more`."""
+    if len(same) == 1:
+        return (escaped_name(format_subject(same[0].address)),)
+    names = dict.fromkeys(format_subject(_topic(decision.address)) for decision in same)
+    shown = escaped_name(formatting.first_few(list(names)))
+    partitions = sum(decision.address.partition >= 0 for decision in same)
+    return (f"{formatting.count(partitions, 'partition')} of ", shown) if partitions == len(same) else (shown,)
+
+
+def _topic(address: Address) -> Address:
     return Address(address.kind, address.policy, address.name)
 
 
-def _many(same: list[Waiting | Blocked | Skipped], of: str) -> str:
-    partitions = sum(1 for decision in same if decision.address.partition >= 0)
-    return f"{formatting.count(partitions, 'partition')} of {of}" if partitions == len(same) else of
-
-
-def _single(decision: Waiting | Blocked | Skipped) -> GroupedNotice:
-    last_ms = decision.until_ms if isinstance(decision, Waiting) else None
-    return GroupedNotice(where=escape.subject(decision.address), first=decision, number=1, last_ms=last_ms)
-
-
-def _folded(same: list[Waiting | Blocked | Skipped], where: str) -> GroupedNotice:
-    """Of those that wait for a clock the first to go stands for all."""
-    clocked = [d for d in same if isinstance(d, Waiting) and d.until_ms is not None]
-    clocked.sort(key=lambda decision: decision.until_ms or 0)
-    last_ms = clocked[-1].until_ms if clocked else None
-    return GroupedNotice(where=where, first=clocked[0] if clocked else same[0], number=len(same), last_ms=last_ms)
-
-
-def wait_range(aside: GroupedNotice, *, now_ms: int) -> str:
-    """`in 12 s`, `in 12 s to 30 s`; empty where nothing but a replica is waited for."""
-    first = aside.first.until_ms if isinstance(aside.first, Waiting) else None
-    if first is None or aside.last_ms is None:
-        return ""
-    soonest, latest = formatting.until(first, now_ms=now_ms), formatting.until(aside.last_ms, now_ms=now_ms)
-    return soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
-
-
-def waivers(plan: Plan) -> list[UsedWaiver]:
-    """The waivers that any verdict rests on, each once."""
-    return list(dict.fromkeys(waiver for verdict in plan.limits for waiver in verdict.waivers))
-
-
-def note_of(plan: Plan) -> dict[Address, PolicyInfo]:
-    """Owner and reason by policy."""
-    return {note.policy: note for note in plan.notes}
-
-
-def summary(decisions: Iterable[Decision]) -> Summary:
-    """The plan's counts; the same as in its file."""
-    made = Summary()
-    for decision in decisions:
-        made.add(decision)
-    return made
-
-
-def totals(found: Summary) -> str:
+def totals(decisions: Iterable[Decision]) -> str:
     """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
-    acting = []
-    if found.delete_records:
-        most = f"at most {formatting.count(found.records_removed_max, 'record')}"
-        acting.append(f"{formatting.count(found.delete_records, 'record deletion')} ({most})")
-    if found.delete_group:
-        acting.append(formatting.count(found.delete_group, "group removal"))
-    if found.elect_leader:
-        unclean = f" ({found.unbounded:,} unclean, loss unbounded)" if found.unbounded else ""
-        acting.append(formatting.count(found.elect_leader, "election") + unclean)
-    aside = [
-        f"{number:,} {name}"
-        for number, name in (
-            (found.blocked + found.unread, "blocked" + (f" ({found.unread:,} unread)" if found.unread else "")),
-            (found.waiting, "waiting"),
-            (found.skipped, "skipped"),
-            (found.satisfied, "in sync"),
+    by_class: dict[type, list[Any]] = {}
+    for decision in decisions:
+        by_class.setdefault(type(decision), []).append(decision)
+    actions = []
+    for operation in reversed(operations.OPERATIONS):
+        if members := by_class.get(operation):
+            loss = operation.total_loss(members)
+            actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))
+    unread = sum(decision.unread for decision in by_class.get(Blocked, ()))
+    others = [
+        f"{len(members):,} {word}"
+        for decision, word in (
+            (Blocked, f"blocked ({unread:,} unread)" if unread else "blocked"),
+            (Waiting, "waiting"),
+            (Skipped, "skipped"),
+            (Satisfied, "in sync"),
         )
-        if number
+        if (members := by_class.get(decision))
     ]
-    return "; ".join(([", ".join(acting)] if acting else ["no changes"]) + aside) + "."
+    return "; ".join([", ".join(actions) or "no changes", *others]) + "."

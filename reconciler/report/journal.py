@@ -1,37 +1,41 @@
-"""The journal's entries as text: when, who, what was meant to happen and what became of it, oldest first."""
+"""Builds the report of a journal: when, who, what was meant to happen and what became of it, oldest first."""
 
-from collections.abc import Iterable, Iterator
-
-from rich.text import Text
+from collections.abc import Sequence
 
 from reconciler.journal.entry import Event, JournalEntry
+from reconciler.model.names import format_address
 from reconciler.model.outcome import Status
-from reconciler.report import escape
-from reconciler.report.wrap import wrapped
+from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text import formatting
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
 
-_STYLE = {Status.FAILED: "bold red", Status.STALE: "yellow", Status.APPLIED: "green"}
-
-
-def journal_text(entries: Iterable[JournalEntry], *, width: int | None = None) -> Iterator[Text]:
-    """One line per entry."""
-    for entry in entries:
-        asked = ", ".join(f"{name} {_value(value)}" for name, value in entry.request)
-        head = f"{formatting.format_time(entry.at_ms)}  {escape.format_address(entry.address)}"
-        if entry.event is Event.INTENT:
-            author = f" by {escape.escape_sentence(entry.author.who)}" if entry.author.who else ""
-            commit = f" from {escape.display_name(entry.author.commit[:7])}" if entry.author.commit else ""
-            told, style = (
-                f"intent: {entry.operation} ({asked}){author}{commit}, run {escape.display_name(entry.run_id)}",
-                "dim",
-            )
-        else:
-            words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
-            detail = f": {'; '.join(map(escape.escape_sentence, words))}" if words else ""
-            told, style = f"{entry.status or 'outcome'}{detail}, run {escape.display_name(entry.run_id)}", ""
-            style = _STYLE.get(entry.status, "") if entry.status else ""
-        yield from wrapped(f"{head}  {told}", width=width, style=style)
+_SEVERITY = {Status.FAILED: Severity.ERROR, Status.STALE: Severity.WARNING, Status.APPLIED: Severity.GOOD}
 
 
-def _value(value: str | int) -> str:
-    return str(value) if isinstance(value, int) else escape.display_name(value)
+def journal_report(entries: Sequence[JournalEntry]) -> Report:
+    """One item for each entry."""
+    return Report(sections=(Section(items=Items(entries, _item)),))
+
+
+def _item(entry: JournalEntry) -> Item:
+    event = _intent(entry) if entry.event is Event.INTENT else _outcome(entry)
+    head = (f"{formatting.format_time(entry.at_ms)}  ", escaped_name(format_address(entry.address)), "  ")
+    severity = Severity.QUIET if entry.event is Event.INTENT else Severity.PLAIN
+    if entry.event is Event.OUTCOME and entry.status:
+        severity = _SEVERITY.get(entry.status, severity)
+    return Item(text=(*head, *event, ", run ", name(entry.run_id)), severity=severity)
+
+
+def _intent(entry: JournalEntry) -> Phrase:
+    request = join(
+        ", ", *((f"{key} ", str(value) if isinstance(value, int) else name(value)) for key, value in entry.request)
+    )
+    author: Phrase = (" by ", sentence(entry.author.who)) if entry.author.who else ()
+    commit: Phrase = (" from ", name(entry.author.commit[:7])) if entry.author.commit else ()
+    return (f"intent: {entry.operation} (", *request, ")", *author, *commit)
+
+
+def _outcome(entry: JournalEntry) -> Phrase:
+    words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
+    detail = join("; ", *((sentence(word),) for word in words))
+    return (entry.status or "outcome", *((": ", *detail) if detail else ()))

@@ -1,236 +1,129 @@
-"""A plan as Markdown for a pull request comment, a job summary or an issue, to be read on a phone: lists, no tables.
+"""Writes a report as Markdown for a pull request comment, a job summary or an issue, readable on a phone.
 
-The first line is a hidden marker, so that a workflow finds and edits its comment in place. What cannot be undone comes first.
-Where the text would pass its limit it is cut at a line, says so, and the marker says so, too.
+Lists, no tables. The first line is the hidden marker, so that a workflow finds its comment and edits
+it. Text beyond the limit is cut at a line, and both the text and the marker say so.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
+from itertools import islice
 
-from reconciler.model.election import Election
-from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Plan, Skipped, Waiting
-from reconciler.operations.delete_group import DeleteGroup
-from reconciler.operations.delete_records import DeleteRecords
-from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan.document.digest import digest
-from reconciler.plan.document.header import Summary
-from reconciler.report import escape, grouping
-from reconciler.report.grouping import DisplayItem, GroupedDeletions, GroupedElections, GroupedNotice
-from reconciler.report.truncate import LIMIT_CHARS, LineLimit
-from reconciler.text import formatting
+from reconciler.model.names import format_location
+from reconciler.report.tree import Item, Report, Section
+from reconciler.text.escape import comment_value, markdown_code, markdown_prose
+from reconciler.text.phrase import Phrase, Span, Style, join
 
-OPEN_ENTRIES = 25
-"""Entries of one policy, or of one sort of aside, that are shown without a tap."""
+LIMIT_CHARS = 60_000
+"""GitHub refuses comments above 65,536 characters."""
+_NOTE_CHARS = 200
+"""Room for the note that the text is cut, and for closing what stood open."""
 
 
-def markdown(plan: Plan, *, limit_chars: int = LIMIT_CHARS) -> str:
-    """The comment. Raises ValueError for a limit below what marker, headline and digest take (4,000)."""
-    if limit_chars < 4_000:
-        raise ValueError(f"limit_chars is {limit_chars}, and a comment takes at least 4000")
-    found = grouping.summary(plan.decisions)
-    told = digest(plan)
-    head = [f"### {_headline(plan, found)}", "", f"**Plan:** {grouping.totals(found)}", ""]
-    foot = ["", _footer(plan, told)]
-    budget = LineLimit(limit_chars - sum(len(row) + 1 for row in (*head, *foot)) - 800)
-    body = budget.take(_body(plan))
-    if budget.cut:
-        body += [
-            "",
-            "**Cut here: this is not the whole plan.** Read the rest in the plan file or with `reconciler show`.",
-        ]
-    return "\n".join([_marker(plan, told, cut=budget.cut), *head, *body, *foot]) + "\n"
+def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
+    """The report in at most `limit_chars` characters. Raises ValueError where not even its head and foot fit."""
+    head = [f"### {_phrase(report.headline)}", ""] if report.headline else [""]
+    if report.summary:
+        label = f"**{report.summary_label}:** " if report.summary_label else ""
+        head += [f"{label}{_phrase(report.summary)}", ""]
+    head += [*(f"- {_phrase(phrase)}" for phrase in report.opening), ""]
+    foot = [row for step in report.next_steps for row in ("", f"**Next:** {_phrase(step)}")]
+    if report.footer:
+        foot += ["", f"<sub>{'. '.join(map(_phrase, filter(None, (*report.footer, report.page_note))))}</sub>"]
+    size = sum(len(row) + 1 for row in (_marker(report, is_cut=False), *head, *foot)) + _NOTE_CHARS
+    if size > limit_chars:
+        raise ValueError(f"limit_chars is {limit_chars}, and this report takes at least {size}")
+    body, is_cut = _fitting(_single_spaced(_sections(report)), limit_chars - size)
+    if is_cut:
+        body += ["", f"**Cut here: this is not everything.** {_phrase(report.remainder)}"]
+    return "\n".join(_single_spaced([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
 
 
-def _marker(plan: Plan, told: str, *, cut: bool) -> str:
-    commit = plan.source.commit or ""
-    fields = (("cluster", plan.cluster), ("digest", told), ("commit", commit), ("truncated", "yes" if cut else "no"))
-    return f"<!-- reconciler-plan {' '.join(f'{name}={escape.comment_value(value)}' for name, value in fields)} -->"
+def _marker(report: Report, *, is_cut: bool) -> str:
+    if report.marker is None:
+        return ""
+    kind, fields = report.marker
+    cut = "yes" if is_cut else "no"
+    values = " ".join(f"{key}={comment_value(cut if value is None else value)}" for key, value in fields)
+    return f"<!-- {kind} {values} -->"
 
 
-def _headline(plan: Plan, found: Summary) -> str:
-    name = escape.markdown_code(escape.display_name(plan.cluster))
-    if plan.refused:
-        return f"{name}: refused by {formatting.count(len(plan.refused), 'limit')}"
-    if not plan.actions:
-        return f"{name}: no changes"
-    moves = found.delete_records + found.delete_group + found.elect_leader - found.irreversible
-    parts = [formatting.count(found.irreversible, "irreversible action")] if found.irreversible else []
-    parts += [formatting.count(moves, "election")] if moves else []
-    return f"{name}: {', '.join(parts)}"
+def _fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
+    """The rows that fit, newlines included, and whether any did not. A `<details>` that is cut inside is closed."""
+    fitting: list[str] = []
+    depth = 0
+    for row in rows:
+        if len(row) + 1 > chars:
+            return fitting + ["", "</details>"] * depth, True
+        chars -= len(row) + 1
+        depth += row.startswith("<details>") - (row == "</details>")
+        fitting.append(row)
+    return fitting, False
 
 
-def _body(plan: Plan) -> Iterator[str]:
-    for verdict in plan.refused:
-        yield f"- **Refused**: {escape.markdown_prose(verdict.message)}"
-    for sentence in plan.incomplete:
-        yield f"- **Incomplete**: {escape.markdown_prose(sentence)}"
-    for target in plan.targets:
-        yield f"- Only {escape.markdown_code(escape.display_name(target))}"
-    yield ""
-    lost = [action for action in plan.actions if action.irreversible]
-    if lost:
-        yield "#### Irreversible"
-        yield from _policies(plan, grouping.policies(lost, full=False))
-    moves = [action for action in plan.actions if not action.irreversible]
-    if moves:
-        yield "#### Elections"
-        yield from _policies(plan, grouping.policies(moves, full=False))
-    yield from _asides(plan)
-    used = grouping.waivers(plan)
-    if used:
-        yield "#### Waivers used"
+def _single_spaced(rows: Iterable[str]) -> Iterator[str]:
+    before = None
+    for row in rows:
+        if row or before:
+            yield row
+        before = row
+
+
+def _sections(report: Report) -> Iterator[str]:
+    for section in report.sections:
+        if not section.items:
+            continue
         yield ""
-    for waiver in used:
-        yield (
-            f"- {escape.markdown_code(escape.display_name(waiver.name))}: {escape.markdown_prose(waiver.limit)} up to {waiver.value:.15g} for "
-            f"{escape.markdown_code(escape.policy(waiver.policy))}, expires {formatting.format_time(waiver.expires_ms)}, "
-            f"{formatting.until(waiver.expires_ms, now_ms=plan.observed_at_ms)}"
-        )
-
-
-def _policies(plan: Plan, found: Iterable[tuple[Address, Iterator[DisplayItem]]]) -> Iterator[str]:
-    notes = grouping.note_of(plan)
-    for policy, entries in found:
-        listed = list(entries)
-        yield ""
-        place = escape.markdown_code(escape.place(grouping.declared_at(listed[0])))
-        yield f"**{escape.markdown_code(escape.policy(policy))}** in {place}"
-        note = notes.get(policy)
-        if note and (note.owner or note.reason):
+        if section.heading and not section.collapsed:
+            yield f"#### {_phrase(section.heading)}"
             yield ""
-            told = (("Owner", note.owner), ("Reason", note.reason))
-            yield ". ".join(f"{name}: {escape.markdown_prose(part)}" for name, part in told if part)
-        yield ""
-        yield from _with_details((row for entry in listed[:OPEN_ENTRIES] for row in _entry(entry)), None)
-        if len(listed) > OPEN_ENTRIES:
-            rest = listed[OPEN_ENTRIES:]
-            yield from _with_details((row for entry in rest for row in _entry(entry)), f"{len(rest):,} more")
-    yield ""
+        if section.subject:
+            yield f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}"
+            yield ""
+        if section.note:
+            yield ". ".join(f"{label}: {_phrase(value)}" for label, value in section.note)
+            yield ""
+        if section.collapsed:
+            yield from _details(section, section.items, _phrase(section.heading))
+            continue
+        items = iter(section.items)
+        for item in islice(items, section.open_items):
+            yield from _item(item, section)
+        if section.open_items is not None and len(section.items) > section.open_items:
+            yield from _details(section, items, f"{len(section.items) - section.open_items:,} more")
 
 
-def _with_details(rows: Iterable[str], title: str | None) -> Iterator[str]:
-    """The rows; behind a tap where they have a title. The blank lines keep Markdown alive inside HTML."""
-    if title is None:
-        yield from rows
-        return
+def _details(section: Section, items: Iterable[Item], summary: str) -> Iterator[str]:
+    """Behind a tap. The blank lines keep Markdown alive inside HTML."""
     yield ""
-    yield f"<details><summary>{title}</summary>"
+    yield f"<details><summary>{summary}</summary>"
     yield ""
-    yield from rows
+    for item in items:
+        yield from _item(item, section)
     yield ""
     yield "</details>"
     yield ""
 
 
-def _entry(entry: DisplayItem) -> Iterator[str]:
-    match entry:
-        case DeleteRecords():
-            yield (
-                f"- {escape.markdown_code(escape.subject(entry.address))}: at most **{formatting.count(entry.records_max, 'record')}** "
-                f"({formatting.percent(entry.partition_percent)}), log start {entry.seen.log_start} → {entry.before_offset}"
-            )
-            yield f"  - because {escape.markdown_prose(entry.reason)}"
-            for group, records in entry.skips:
-                yield f"  - {escape.markdown_code(escape.quoted(group))} **would skip at most {formatting.count(records, 'record')}**"
-            yield from _not_looked_at(entry)
-        case DeleteGroup():
-            yield (
-                f"- {escape.markdown_code(escape.quoted(entry.group))}: **{formatting.count(entry.seen.commits, 'committed offset')}** "
-                f"on {formatting.count(entry.seen.commit_topics, 'topic')}"
-            )
-            yield f"  - because {escape.markdown_prose(entry.reason)}"
-        case ElectLeader():
-            unclean = entry.election is Election.UNCLEAN
-            loss = "**loss unbounded**, " if unclean else ""
-            yield f"- {escape.markdown_code(escape.subject(entry.address))}: {loss}leader {grouping.move(entry).replace('->', '→')}"
-            if unclean:
-                yield f"  - because {escape.markdown_prose(entry.reason)}"
-        case GroupedDeletions():
-            share = 100.0 * entry.records_max / entry.held if entry.held else 0.0
-            largest = entry.largest
-            yield (
-                f"- {escape.markdown_code(escape.display_name(entry.topic))}, {len(entry.actions):,} partitions: at most "
-                f"**{formatting.count(entry.records_max, 'record')}** ({formatting.percent(share)})"
-            )
-            yield (
-                f"  - most of it on {escape.markdown_code(escape.subject(largest.address))}: {largest.seen.log_start} → "
-                f"{largest.before_offset}, because {escape.markdown_prose(largest.reason)}"
-            )
-            for group, records, partitions in entry.skips[:10]:
-                yield (
-                    f"  - {escape.markdown_code(escape.quoted(group))} **would skip at most {formatting.count(records, 'record')}** on "
-                    f"{formatting.count(partitions, 'partition')}"
-                )
-            if len(entry.skips) > 10:
-                yield f"  - and **{formatting.count(len(entry.skips) - 10, 'more group')} would skip records**"
-            yield from _not_looked_at(entry)
-        case GroupedElections():
-            moves = ", ".join(
-                f"{how.replace('->', '→')} ({number:,})" for how, number in entry.moves[: grouping.MOVES_MAX]
-            )
-            yield f"- {escape.markdown_code(escape.display_name(entry.topic))}, {len(entry.actions):,} partitions: leader {moves}{grouping.more_moves(entry)}"
-        case _:
-            assert_never(entry)
+def _item(item: Item, section: Section) -> Iterator[str]:
+    label = f"**{item.label}**" if item.label and not (section.heading and section.labelled) else ""
+    head = " ".join(part for part in (label, _phrase(item.subject)) if part)
+    yield f"- {': '.join(part for part in (head, _phrase(join(', ', item.loss, item.text))) if part)}"
+    for name, value in item.facts:
+        yield f"  - {name}: {_phrase(value)}" if name else f"  - {_phrase(value)}"
+    for child in item.children:
+        yield f"  - {_phrase(child.text)}"
 
 
-def _not_looked_at(entry: DeleteRecords | GroupedDeletions) -> Iterator[str]:
-    if told := grouping.excluded_groups(entry):
-        yield f"  - {escape.markdown_prose(told)}"
+def _phrase(phrase: Phrase) -> str:
+    return "".join(map(_part, phrase))
 
 
-def _asides(plan: Plan) -> Iterator[str]:
-    for unread in (False, True):
-        found = [d for d in plan.decisions if isinstance(d, Blocked) and d.unread is unread]
-        if found:
-            yield f"#### {len(found):,} {'unread, so blocked' if unread else 'blocked'}"
-            yield ""
-            yield from _folded(map(_blocked, grouping.group_notices(found, full=False)))
-            yield ""
-    waiting = [d for d in plan.decisions if isinstance(d, Waiting)]
-    if waiting:
-        rows = (_waiting(aside, plan.observed_at_ms) for aside in grouping.group_notices(waiting, full=False))
-        yield from _with_details(rows, f"{len(waiting):,} waiting")
-    skipped = [d for d in plan.decisions if isinstance(d, Skipped)]
-    if skipped:
-        rows = (
-            f"- {escape.markdown_code(aside.where)}: {escape.markdown_prose(aside.first.reason)}"
-            for aside in grouping.group_notices(skipped, full=False)
-        )
-        yield from _with_details(rows, f"{len(skipped):,} skipped")
-
-
-def _folded(rows: Iterable[str]) -> Iterator[str]:
-    listed = list(rows)
-    yield from listed[:OPEN_ENTRIES]
-    if len(listed) > OPEN_ENTRIES:
-        yield from _with_details(listed[OPEN_ENTRIES:], f"{len(listed) - OPEN_ENTRIES:,} more")
-
-
-def _blocked(aside: GroupedNotice) -> str:
-    assert isinstance(aside.first, Blocked)
-    like = f", such as {escape.markdown_code(escape.subject(aside.first.address))}" if aside.number > 1 else ""
-    return (
-        f"- {escape.markdown_code(aside.where)}{like}: {formatting.sentence(escape.markdown_prose(aside.first.reason))} "
-        f"Next: {escape.markdown_prose(aside.first.next_step)} ({escape.markdown_code(escape.display_name(aside.first.code))})"
-    )
-
-
-def _waiting(aside: GroupedNotice, now_ms: int) -> str:
-    until = grouping.wait_range(aside, now_ms=now_ms)
-    like = (
-        f", such as {escape.markdown_code(escape.subject(aside.first.address))}" if aside.number > 1 and until else ""
-    )
-    when = f" **{until}**" if until else ""
-    return f"- {escape.markdown_code(aside.where)}{when}{like}: {escape.markdown_prose(aside.first.reason)}"
-
-
-def _footer(plan: Plan, told: str) -> str:
-    commit = (
-        f", commit {escape.markdown_code(escape.display_name(plan.source.commit[:12]))}" if plan.source.commit else ""
-    )
-    dirty = " with uncommitted changes" if plan.source.commit and plan.source.dirty else ""
-    return (
-        f"<sub>Digest `{told}`, scanned {formatting.format_time(plan.observed_at_ms)}, expires {formatting.format_time(plan.expires_at_ms)}, "
-        f"cluster id {escape.markdown_code(escape.display_name(plan.cluster_id))}{commit}{dirty}</sub>"
-    )
+def _part(part: str | Span) -> str:
+    if isinstance(part, str):
+        return part.replace("->", "→")
+    match part.style:
+        case Style.NAME:
+            return markdown_code(part.text)
+        case Style.SENTENCE:
+            return markdown_prose(part.text)
+        case Style.STRONG:
+            return f"**{part.text.replace('->', '→')}**"

@@ -1,30 +1,10 @@
-"""Numbers, times and counted nouns as people read them. No clock: ages are relative to an instant that the caller names."""
+"""Formats numbers, times and counted nouns for people. Ages are relative to an instant of the caller."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-
-
-def format_duration(ms: int) -> str:
-    """The shortest manifest text of a duration: the inverse of `duration_ms` for whole units, seconds below that."""
-    for unit in ("d", "h", "m"):
-        if ms and ms % _UNITS_MS[unit] == 0:
-            return f"{ms // _UNITS_MS[unit]}{unit}"
-    return f"{ms / 1000:g}s"
-
-
-def format_instant(ms: int) -> str:
-    """An instant as RFC 3339 in UTC with `Z`; milliseconds only where there are some.
-
-    A bare number where no calendar has it: timestamps of records are whatever their producer wrote.
-    """
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms since 1970"
-    text = moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
-    return text.replace("+00:00", "Z")
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
+_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -32,30 +12,53 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def duration(ms: int) -> str:
+def format_duration(ms: int) -> str:
+    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`. The inverse of `duration_ms` for whole units."""
+    for unit, unit_ms in _UNITS_MS:
+        if ms and ms % unit_ms == 0:
+            return f"{ms // unit_ms}{unit}"
+    return f"{ms / 1000:g}s"
+
+
+def approximate_duration(ms: int) -> str:
     """The two largest units: `9 d 14 h`, `12 s`, `250 ms`."""
     if ms < 1000:
         return f"{ms} ms"
-    left = ms // 1000
+    remaining = ms // 1000
     parts = []
-    for unit, seconds in _UNITS:
-        if left >= seconds:
-            parts.append(f"{left // seconds} {unit}")
-            left %= seconds
+    for unit, seconds in _UNITS_S:
+        if remaining >= seconds:
+            parts.append(f"{remaining // seconds} {unit}")
+            remaining %= seconds
         elif parts:
             break
     return " ".join(parts[:2])
 
 
+def format_instant(ms: int) -> str:
+    """RFC 3339 in UTC with `Z`; milliseconds only where there are some.
+
+    A bare number where no calendar has the instant: producers write any timestamp into records.
+    """
+    return _format_instant(ms, "milliseconds" if ms % 1000 else "seconds")
+
+
 def format_time(ms: int) -> str:
-    """An instant in UTC, to the second."""
-    text = format_instant(ms - ms % 1000)
-    return text if text.endswith("Z") else format_instant(ms)
+    """`format_instant` in whole seconds."""
+    return _format_instant(ms, "seconds")
+
+
+def _format_instant(ms: int, timespec: str) -> str:
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms since 1970"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def until(ms: int, *, now_ms: int) -> str:
     """`in 12 s` or `12 s ago`."""
-    return f"in {duration(ms - now_ms)}" if ms > now_ms else f"{duration(now_ms - ms)} ago"
+    return f"in {approximate_duration(ms - now_ms)}" if ms > now_ms else f"{approximate_duration(now_ms - ms)} ago"
 
 
 def percent(value: float) -> str:
@@ -68,6 +71,11 @@ def percent(value: float) -> str:
 def span(low: int, high: int) -> str:
     """`7`, or `3..7`."""
     return str(low) if low == high else f"{low}..{high}"
+
+
+def broker_ids(ids: Iterable[int]) -> str:
+    """`1,2,3`, or `none`."""
+    return ",".join(map(str, ids)) or "none"
 
 
 def first_few(names: list[str], *, limit: int = 3) -> str:

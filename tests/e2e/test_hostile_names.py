@@ -16,7 +16,7 @@ import pyarrow.dataset
 import pytest
 
 from reconciler.model.names import Address
-from reconciler.report.escape import format_address as whole
+from reconciler.model.names import format_address as whole
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster

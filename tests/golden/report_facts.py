@@ -7,16 +7,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from reconciler import report
 from reconciler.model.action import Action
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_policy, format_subject
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import document
-from reconciler.report import escape
-from reconciler.text import formatting
+from reconciler.text import escape, formatting
+from tests import rendering as report
 from tests.golden.wording import mentions
 
 FOLD_ABOVE = 20
@@ -47,7 +46,7 @@ def assert_text(plan: Plan) -> None:
     full_text = items(line.plain for line in report.text(plan, full=True))
     for decision in plan.decisions:
         if isinstance(decision, Waiting | Skipped):
-            assert_items(full_text, [(escape.subject(decision.address), escape.escape_sentence(decision.reason))])
+            assert_items(full_text, [(format_subject(decision.address), escape.escape_sentence(decision.reason))])
     assert bool(plan.actions) == any(document.digest(plan) in line for line in lines)
 
 
@@ -68,22 +67,26 @@ def assert_markdown(plan: Plan) -> None:
 
 
 def assert_annotations(plan: Plan) -> None:
-    """Limits that refuse are errors; the first ten blocks are warnings at their manifest's line; the notice has counts and digest."""
+    """Limits that refuse are errors; missing facts and blocks are warnings, blocks at their manifest's line, ten in all.
+
+    The notice has counts and digest.
+    """
     lines = report.github(plan).splitlines()
     errors = [line for line in lines if line.startswith("::error ")]
     assert len(errors) == len(plan.refused)
     for error, verdict in zip(errors, plan.refused, strict=True):
         assert re.search(rf"title=[^:]*\b{verdict.id}\b", error)
         assert error.endswith(escape.command_data(escape.escape_sentence(verdict.message)))
-    blocks = folded_blocks(plan, full=False)
+    blocks = sorted(folded_blocks(plan, full=False), key=lambda block: block[0].unread)
+    missing_facts = min(len(plan.incomplete), ANNOTATIONS_MAX)
     warnings = [line for line in lines if line.startswith("::warning file=")]
-    assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX)
-    unshown = [len(rows) - ANNOTATIONS_MAX for rows in (plan.incomplete, blocks) if len(rows) > ANNOTATIONS_MAX]
-    more = [line for line in lines if line.startswith("::warning title=")]
-    assert len(more) == min(len(plan.incomplete), ANNOTATIONS_MAX) + len(unshown)
-    assert [numbers(line)[0] for line in more if re.search(r"::[\d,]+ more ", line)] == [
-        f"{rest:,}" for rest in unshown
-    ]
+    assert len(warnings) == min(len(blocks), ANNOTATIONS_MAX - missing_facts)
+    unshown = len(plan.incomplete) + len(blocks) - ANNOTATIONS_MAX
+    others = [line for line in lines if line.startswith("::warning title=")]
+    assert len(others) == missing_facts + (unshown > 0)
+    assert [numbers(line)[0] for line in others if re.search(r"::[\d,]+ more ", line)] == (
+        [f"{unshown:,}"] if unshown > 0 else []
+    )
     for warning, (first, count) in zip(warnings, blocks, strict=False):
         place = first.declared_at
         path = escape.command_property(escape.escape_sentence(place.path))
@@ -147,7 +150,7 @@ def action_facts(actions: Iterable[Action], *, spelling: Spelling, full: bool) -
 
 
 def single_action_facts(action: Action, spelling: Spelling) -> Facts:
-    subject = spelling(escape.subject(action.address))
+    subject = spelling(format_subject(action.address))
     match action:
         case DeleteRecords(seen=seen):
             skips = (
@@ -176,7 +179,7 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
         total = f"{sum(action.records_max for action in deletions):,}"
         extreme = (str(largest.seen.log_start), str(largest.before_offset))
         readers = (fact for group in worst for fact in (spelling(escape.quoted(group)), f"{skips[group]:,}"))
-        return (*topic, total, spelling(escape.subject(largest.address)), *extreme, *readers, *rest)
+        return (*topic, total, spelling(format_subject(largest.address)), *extreme, *readers, *rest)
     moves = Counter(action.seen.leader for action in members if isinstance(action, ElectLeader))
     numbers = [action.address.partition for action in members]
     span = (formatting.span(numbers[0], numbers[-1]),) if spelling is str else ()  # text only
@@ -210,7 +213,7 @@ def block_facts(plan: Plan, *, spelling: Spelling, prose: Spelling, full: bool) 
 
 def subject_facts(address: Address, count: int, spelling: Spelling) -> Facts:
     if count == 1:
-        return (spelling(escape.subject(address)),)
+        return (spelling(format_subject(address)),)
     return (escape.display_name(address.name), f"{count:,}")
 
 
@@ -222,7 +225,7 @@ def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Fac
     for waiver in {waiver for verdict in plan.limits for waiver in verdict.waivers}:
         facts.append((spelling(escape.display_name(waiver.name)), waiver.limit, f"{waiver.value:.15g}"))
     for policy in {action.address.policy_address for action in plan.actions}:
-        facts.append((spelling(escape.policy(policy)),))
+        facts.append((spelling(format_policy(policy)),))
         facts += [(prose(note.owner),) for note in plan.notes if note.policy == policy and note.owner]
     return facts
 

@@ -14,10 +14,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reconciler import __version__, report
+from reconciler import __version__
 from reconciler.manifest import files
 from reconciler.model.plan import Plan, Source
 from reconciler.plan import document, planner
+from tests import rendering as report
 from tests.golden import codec, report_facts
 from tests.golden.wording import names_and_numbers
 

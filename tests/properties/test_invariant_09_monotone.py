@@ -14,8 +14,9 @@ from reconciler.model.names import Address
 from reconciler.model.plan import Decision, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import document, limits
+from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.document.digest import approved_fields as bound
-from reconciler.plan.review import ActionDiff, compare, restrict_to
+from reconciler.plan.review import restrict_to
 from tests.strategies.worlds import (
     World,
     cluster,

@@ -7,8 +7,9 @@ alerts). Not here: how a report reads, which is render's, and what is drift at a
 from reconciler.plan.drift.file import FORMAT_VERSION, dumps, parse, read
 from reconciler.plan.drift.metrics import write_metrics
 from reconciler.plan.drift.report import (
+    BLOCKED,
+    UNREAD,
     DriftReport,
-    DriftType,
     PolicyTally,
     Subject,
     exit_code,
@@ -17,10 +18,11 @@ from reconciler.plan.drift.report import (
 )
 
 __all__ = [
+    "BLOCKED",
+    "UNREAD",
     "FORMAT_VERSION",
     "DriftReport",
     "PolicyTally",
-    "DriftType",
     "Subject",
     "dumps",
     "exit_code",

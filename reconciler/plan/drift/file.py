@@ -11,7 +11,7 @@ from reconciler.model.names import Address
 from reconciler.plan.document import checks
 from reconciler.plan.document.canonical import line
 from reconciler.plan.document.canonical import parse as parse_json
-from reconciler.plan.drift.report import DriftReport, DriftType, PolicyTally, Subject
+from reconciler.plan.drift.report import UNREAD, DriftReport, PolicyTally, Subject
 
 FORMAT_VERSION = "1.0"
 _KIND = "DriftReport"
@@ -84,13 +84,13 @@ def _tally(tally: PolicyTally) -> dict[str, Any]:
 def _subject(subject: Subject) -> dict[str, Any]:
     row: dict[str, Any] = {
         "address": str(subject.address),
-        "sort": subject.sort.value,
+        "sort": subject.sort,
         "code": subject.code,
         "since": checks.instant(subject.since_ms),
         "detail": subject.detail,
         "next_step": subject.next_step,
     }
-    if subject.sort is DriftType.UNREAD:
+    if subject.sort == UNREAD:
         row["drift_since"] = None if subject.drift_since_ms is None else checks.instant(subject.drift_since_ms)
     return row
 
@@ -127,7 +127,7 @@ def _parse_subject(value: object, wanted: frozenset[str], *, newer: bool) -> Sub
     drift_since = row.get("drift_since") if "drift_since" in wanted else None
     return Subject(
         address=_address(row["address"], "address"),
-        sort=checks.member(row["sort"], DriftType, "sort"),
+        sort=checks.text(row["sort"], "sort"),
         code=None if row["code"] is None else checks.non_empty(row["code"], "code"),
         since_ms=checks.instant_ms(row["since"], "since"),
         detail=checks.text(row["detail"], "detail"),

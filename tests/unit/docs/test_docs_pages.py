@@ -12,7 +12,7 @@ import pytest
 import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reconciler import gitops, report
+from reconciler import gitops
 from reconciler.cli import commands as verbs
 from reconciler.cli import doctor as doctor_command
 from reconciler.cli.app import app
@@ -30,6 +30,7 @@ from reconciler.model.selector import Selector
 from reconciler.onboarding import SCHEMA, ClusterCheck
 from reconciler.plan import drift
 from reconciler.text.formatting import format_instant
+from tests import rendering as report
 from tests.strategies.examples import purge, removal
 from tools.generate_docs import filled
 

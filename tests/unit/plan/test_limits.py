@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from reconciler import report
 from reconciler.model.action import Action
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
 from reconciler.policies.waiver import Waiver
+from tests import rendering as report
 from tests.strategies import examples
 from tests.strategies.facts import LOST, cluster, group, snapshot, topic, waiver
 

@@ -16,7 +16,8 @@ from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import document
-from reconciler.plan.review import ActionDiff, Change, compare, diff_actions, intersect, restrict_to
+from reconciler.plan.diff import ActionDiff, Change, compare, diff_actions
+from reconciler.plan.review import intersect, restrict_to
 from tests.strategies.examples import CLUSTER_ID, blocked, election, plan, purge, removal, satisfied, waiting
 from tests.strategies.facts import OTHER_ID
 
@@ -240,7 +241,7 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
     file = tmp_path / "reviewed.json"
     document.write(reviewed, file)
-    saved = document.saved(file)
+    saved = document.open_plan(file)
     assert isinstance(saved, document.Saved)
     assert restrict_to(ours, saved) == restrict_to(ours, reviewed)
     assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
@@ -253,7 +254,7 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     with pytest.raises(PlanUnusable, match="changed after it was made"):
         restrict_to(ours, saved)
     with pytest.raises(PlanUnusable, match="changed after it was made"):
-        document.saved(file)
+        document.open_plan(file)
 
 
 def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
@@ -263,10 +264,10 @@ def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writing = threading.Thread(target=document.write, args=(reviewed, pipe))
     writing.start()
-    assert document.saved(pipe) == reviewed
+    assert document.open_plan(pipe) == reviewed
     writing.join()
     with pytest.raises(PlanUnusable, match="cannot read the plan"):
-        document.saved(tmp_path / "nowhere.json")
+        document.open_plan(tmp_path / "nowhere.json")
 
 
 # --- compare

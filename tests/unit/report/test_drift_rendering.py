@@ -6,17 +6,16 @@ from dataclasses import replace
 
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address
-from reconciler.plan.drift import DriftReport, PolicyTally, Sort, Subject
-from reconciler.report.drift import ROWS_MAX, drift_markdown, drift_text
+from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
+from reconciler.report.drift import ROWS_MAX
 from tests.golden.wording import mentions
+from tests.rendering import drift_markdown, drift_text
 
 SINCE_MS = 1_790_000_000_000
 FLOOR = Address("RetentionFloor", "orders-gdpr")
 
 
-def subject(
-    address: Address, sort: Sort = Sort.RECORDS, code: str | None = None, detail: str = "offset 98213"
-) -> Subject:
+def subject(address: Address, sort: str = "records", code: str | None = None, detail: str = "offset 98213") -> Subject:
     return Subject(
         address=address, sort=sort, code=code, detail=detail, next_step="apply a reviewed plan", since_ms=SINCE_MS
     )
@@ -56,14 +55,15 @@ def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
 def test_partitions_of_one_topic_are_one_row_with_since_and_next_step() -> None:
     """A thousand partitions that drift for one reason read as one row; one alone is named."""
     thousand = lines_of(report_of(partitions(1000)))
-    head, row, since = thousand[:3]
+    head, _, row, since, next_step = thousand[:5]
     assert mentions(head, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,000 subjects", "2026-09-21T14:13:20Z")
-    assert mentions(row, "RetentionFloor/orders-gdpr", "orders", "1,000 partitions")
-    assert mentions(since, "2026-09-21T14:13:20Z", "apply a reviewed plan")
-    assert mentions(lines_of(report_of(partitions(1)))[1], "orders[0]")
+    assert mentions(row, "orders", "1,000 partitions")
+    assert mentions(since, "2026-09-21T14:13:20Z", "RetentionFloor/orders-gdpr")
+    assert mentions(next_step, "apply a reviewed plan")
+    assert mentions(lines_of(report_of(partitions(1)))[2], "orders[0]")
     markdown = drift_markdown(report_of(partitions(1000)))
-    assert "`orders, 1,000 partitions`" in markdown
-    assert mentions(markdown.splitlines()[4], "1,000 subjects", "2026-09-21T14:13:20Z")
+    assert "`orders`, 1,000 partitions" in markdown
+    assert mentions(markdown.splitlines()[1], "1,000 subjects", "2026-09-21T14:13:20Z")
 
 
 def test_the_text_of_an_unchanged_drift_does_not_move_with_offsets_or_time() -> None:
@@ -77,29 +77,29 @@ def test_the_text_of_an_unchanged_drift_does_not_move_with_offsets_or_time() -> 
 
 def test_blocked_unread_incomplete_and_limits_each_say_so() -> None:
     """Blocked rows carry their code and title, unread ones stand apart, and what could not be read at all is never called in sync."""
-    blocked = subject(Address("GroupRemoval", "dead", "live"), Sort.BLOCKED, "B303")
-    unread = subject(Address("GroupRemoval", "dead", "who"), Sort.UNREAD, "B103")
+    blocked = subject(Address("GroupRemoval", "dead", "live"), BLOCKED, "B303")
+    unread = subject(Address("GroupRemoval", "dead", "who"), UNREAD, "B103")
     report = report_of([blocked], [unread], incomplete=("broker 2 did not answer",), refused=("groups", "topics"))
     text = "\n".join(lines_of(report))
     markdown = drift_markdown(report)
-    assert re.search(r'^- `"live"`: \*\*.*\(B303\)\*\*\n  - ', markdown, re.MULTILINE)
+    assert re.search(r'^- `"live"`: \*\*.*\*\* \(`B303`\)\n  - ', markdown, re.MULTILINE)
     for page in (text, markdown):
-        assert mentions(page, "blocked", REASONS["B303"].title, "(B303)", REASONS["B103"].title, "(B103)")
-        assert page.index("(B303)") < page.index("1 subject", page.index("(B303)")) < page.index("(B103)")
-        assert mentions(page, "broker 2 did not answer", "groups, topics")
+        assert mentions(page, "blocked", REASONS["B303"].title, "B303", REASONS["B103"].title, "B103")
+        assert page.index("B303") < page.index("1 subject", page.index("B303")) < page.index("B103")
+        assert mentions(page, "broker 2 did not answer", "groups", "topics")
     blind = report_of([], [unread])
     assert mentions(lines_of(blind)[0], "prod-eu")
     assert not mentions(lines_of(blind)[0], "in sync")
     assert "\n### " in drift_markdown(blind)
     assert not mentions("\n".join(drift_markdown(blind).splitlines()[:6]), "in sync")
     assert "\n### " not in drift_markdown(report_of()), "a report without a heading is in sync"
-    strange = subject(Address("GroupRemoval", "dead", "x"), Sort.BLOCKED, "B999")
+    strange = subject(Address("GroupRemoval", "dead", "x"), BLOCKED, "B999")
     assert mentions("\n".join(lines_of(report_of([strange]))), "blocked", "(B999)")
 
 
 def test_hostile_group_ids_cannot_leave_their_place_in_drift_reports() -> None:
     """Markup, mentions, comment ends and workflow commands in a group id stay text inside a code span or quotes."""
-    hostile = subject(Address("GroupRemoval", "dead", "-->`|<img src=x>@team\n::error::\u202e"), Sort.GROUP)
+    hostile = subject(Address("GroupRemoval", "dead", "-->`|<img src=x>@team\n::error::\u202e"), "group")
     markdown = drift_markdown(report_of([hostile], incomplete=("@team <b>",)))
     assert '`"-->\\u0060\\u007c<img src=x>@team\\n:\\u003aerror:\\u003a\\u202e"`' in markdown
     assert "`@team <b>`" in markdown
@@ -108,7 +108,7 @@ def test_hostile_group_ids_cannot_leave_their_place_in_drift_reports() -> None:
 
 def test_long_reports_are_cut_counted_and_fit_an_issue() -> None:
     """Five hundred groups with long names: forty rows, the rest counted, and far below the 65,536 characters of an issue."""
-    many = [subject(Address("GroupRemoval", "dead", f"{number:03}" + "x" * 240), Sort.GROUP) for number in range(500)]
+    many = [subject(Address("GroupRemoval", "dead", f"{number:03}" + "x" * 240), "group") for number in range(500)]
     report = report_of(many, many)
     markdown = drift_markdown(report)
     assert len(markdown) < 60_000
@@ -120,6 +120,6 @@ def test_long_reports_are_cut_counted_and_fit_an_issue() -> None:
 
 def test_drift_text_keeps_to_the_width() -> None:
     """Eighty columns are eighty columns, and twenty are twenty for every heading whose words are short enough."""
-    unread = report_of(unread=[subject(Address("GroupRemoval", "dead", "who"), Sort.UNREAD, "B103")])
+    unread = report_of(unread=[subject(Address("GroupRemoval", "dead", "who"), UNREAD, "B103")])
     assert [line for line in lines_of(unread, width=20) if line.startswith("1 subject") and len(line) <= 20]
     assert max(map(len, lines_of(report_of(partitions(1000), incomplete=("x y " * 60,)), width=80))) <= 80

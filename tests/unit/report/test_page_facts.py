@@ -8,17 +8,16 @@ from dataclasses import replace
 import pytest
 from rich.text import Text
 
-from reconciler import report as render
 from reconciler.model.block_codes import REASONS
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
-from reconciler.plan.review import Change, compare
-from reconciler.report import escape
-from reconciler.text import formatting
+from reconciler.plan.diff import Change, compare
+from reconciler.text import escape, formatting
+from tests import rendering as render
 from tests.golden import report_facts
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
@@ -69,6 +68,7 @@ COMPARISONS = {
     ),
     "equal": (NOTHING, NOTHING),
 }
+OUTCOME = re.compile(r"(- \*\*)?(FAILED|Not attempted|Blocked|Stale|Waiting|Satisfied|Applied)\b")
 WORST_FIRST = ("FAILED", "NOT_ATTEMPTED", "BLOCKED", "STALE", "WAITING", "SATISFIED", "APPLIED")
 
 
@@ -95,7 +95,7 @@ def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
     """Address, place, reason, next step and code of the decision, and the numbers of its request and of its arithmetic."""
     for decision in shown.decisions:
         text = "\n".join(plain(render.explain(shown, decision.address)))
-        facts = [escape.format_address(decision.address), formatting.format_time(shown.observed_at_ms)]
+        facts = [format_address(decision.address), formatting.format_time(shown.observed_at_ms)]
         if not isinstance(decision, Satisfied):
             facts.append(escape.escape_sentence(decision.reason))
         if isinstance(decision, Blocked):
@@ -161,7 +161,7 @@ def outcome_rows(outcomes: Iterable[Outcome]) -> list[Row]:
 
 def outcome_row(outcome: Outcome) -> Row:
     facts = (outcome.detail, outcome.code if outcome.code != "NONE" else "", outcome.read_back)
-    return (outcome.status, escape.subject(outcome.action.address), tuple(fact for fact in facts if fact))
+    return (outcome.status, format_subject(outcome.action.address), tuple(fact for fact in facts if fact))
 
 
 def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
@@ -177,8 +177,8 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
     rows = outcome_rows(outcomes)
     text = plain(render.results_text(WHOLE, outcomes))
     markdown = render.results_markdown(WHOLE, outcomes).splitlines()
-    for lines, bullet in ((text, "  "), (markdown, "- **")):
-        listed = [line.removeprefix(bullet) for line in lines if line.startswith(bullet)]
+    for lines in (text, markdown):
+        listed = [line.removeprefix("- **") for line in lines if OUTCOME.match(line)]
         assert len(listed) == len(rows)
         for status, subject, facts in rows:
             word = status.name.replace("_", " ")
@@ -192,7 +192,8 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
         statuses = {outcome.status for outcome in outcomes} - {Status.APPLIED, Status.SATISFIED}
         assert sum("Next:" in line for line in lines) == len(statuses)
     total = next(line for line in text if line.startswith("Result:"))
-    assert numbers(total) == numbers(markdown[0].partition("`:")[2]) == outcome_totals(outcomes)
+    page_total = next(line for line in markdown if line.startswith("**Result:**"))
+    assert numbers(total) == numbers(page_total) == outcome_totals(outcomes)
 
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
@@ -283,7 +284,7 @@ def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
     shown = []
     for same in rows.values():
         first = same[0]
-        name = escape.subject(first.address) if len(same) == 1 else escape.display_name(first.address.name)
+        name = format_subject(first.address) if len(same) == 1 else escape.display_name(first.address.name)
         count = () if len(same) == 1 else (f"{len(same):,}",)
         code = (f"({first.code})", REASONS[first.code].title) if first.code else ()
         since = formatting.format_time(min(subject.since_ms for subject in same))

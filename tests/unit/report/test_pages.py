@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from reconciler import report
 from reconciler.model.names import Address
 from reconciler.plan import drift
-from reconciler.plan.review import compare
+from reconciler.plan.diff import compare
+from tests import rendering as report
 from tests.strategies.examples import NOW_MS
 from tests.unit.report.sample_plans import CHANGED, HOUR_MS, WHOLE, journal_entries, mixed_outcomes
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from reconciler.report import escape
-from reconciler.text import formatting
+from reconciler.text import escape, formatting
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -19,7 +18,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
     ],
 )
 def test_a_duration_has_two_units_at_most(ms: int, words: str) -> None:
-    assert formatting.duration(ms) == words
+    assert formatting.approximate_duration(ms) == words
 
 
 @pytest.mark.parametrize(("ms", "words"), [(6_000, "in 1 s"), (5_000, "0 ms ago"), (3_000, "2 s ago")])

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler import report
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict, Plan, Skipped
 from reconciler.plan import document
-from reconciler.report.markdown import OPEN_ENTRIES
+from reconciler.report.plan import OPEN_ITEMS
+from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies import plans as made
@@ -79,8 +79,8 @@ def test_long_lists_are_behind_a_tap() -> None:
 
 def test_no_tap_opens_nothing() -> None:
     """As many as are open: no fold of none after them, neither of changes nor of what is aside."""
-    changes = [removal(f"etl-{number:03}") for number in range(OPEN_ENTRIES)]
-    asides = [blocked(f"GroupRemoval/dead/g{number}", reason=f"reason {number}") for number in range(OPEN_ENTRIES)]
+    changes = [removal(f"etl-{number:03}") for number in range(OPEN_ITEMS)]
+    asides = [blocked(f"GroupRemoval/dead/g{number}", reason=f"reason {number}") for number in range(OPEN_ITEMS)]
     text = report.markdown(plan(*changes, *asides))
     assert text.count("reason 24") == text.count('`"etl-024"`') == 1
     assert "<details>" not in text
@@ -141,17 +141,15 @@ def test_a_large_plan_is_cut_at_a_line_and_says_so() -> None:
     (note,) = cut_notes(text)
     assert text.index("</details>") < text.index(note)
     assert mentions(note, "`reconciler show`")
-    assert all(
-        re.fullmatch(r"- `\"etl-\d{5}\"`: \D*\b12\b\D*\b3\b\D*", row)
-        for row in text.splitlines()
-        if row.startswith("- ")
-    )
+    about, *rows = [row for row in text.splitlines() if row.startswith("- ")]
+    assert mentions(about, "`prod-eu`")
+    assert all(re.fullmatch(r"- `\"etl-\d{5}\"`: \D*\b12\b\D*\b3\b\D*", row) for row in rows)
 
 
 def test_a_limit_that_holds_nothing_is_refused() -> None:
     """Better than a comment without a digest."""
-    with pytest.raises(ValueError, match=r"\b4000\b"):
-        report.markdown(plan(), limit_chars=3_999)
+    with pytest.raises(ValueError, match=r"limit_chars is 600\b.*\d{3}"):
+        report.markdown(plan(), limit_chars=600)
 
 
 def test_moves_that_are_not_told_are_counted() -> None:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from reconciler import report
 from reconciler.errors import UsageError
 from reconciler.journal.entry import JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
-from reconciler.plan.review import compare
+from reconciler.plan.diff import compare
+from tests import rendering as report
 from tests.strategies import outcomes as ended
 from tests.strategies import plans as made
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import report
 from reconciler.errors import UsageError
 from reconciler.journal.entry import Author, Event, JournalEntry
 from reconciler.model.names import Address
@@ -15,7 +14,8 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy
 from reconciler.plan import document
-from reconciler.plan.review import Change, compare
+from reconciler.plan.diff import Change, compare
+from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
@@ -67,7 +67,7 @@ def test_of_many_each_ending_is_a_row_of_its_own() -> None:
         *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
         done(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
     ]
-    rows = [line.plain for line in report.results_text(plan(), outcomes) if line.plain.startswith("  ")]
+    rows = [line.plain for line in report.results_text(plan(), outcomes) if line.plain.startswith("Stale: ")]
     assert [numbers(row) for row in rows] == [["20"], ["2"], ["22"]]
     assert mentions(rows[0], "Stale", "20 partitions", "orders", "gone")
     assert mentions(rows[1], "Stale", "2 partitions", "orders", "moved")
@@ -79,7 +79,7 @@ def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
     outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = report.results_markdown(plan(), outcomes)
     assert 59_500 < len(text) <= 60_000
-    *rows, empty, note, also_empty, advice = text.splitlines()[2:]
+    *rows, empty, note, also_empty, advice = text.splitlines()[6:]
     assert rows == [f"- **Stale** `orders[{number}]`: x{number}" for number in range(len(rows))]
     assert 1_500 < len(rows) < 9_000
     assert (empty, also_empty) == ("", "")
@@ -100,9 +100,11 @@ def test_results_as_markdown_and_annotations() -> None:
     """For a job summary, and at the top of a failed run."""
     outcomes = [done(1), done(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
     text = report.results_markdown(plan(), outcomes)
-    head, _, first, *_, advice = text.splitlines()
+    head, _, totals, _, about, _, first, *_, advice = text.splitlines()
     assert head.startswith("### `prod-eu`: ")
-    assert mentions(head, "1 applied", "1 failed", "97,213 records")
+    assert mentions(head, "1 failed")
+    assert mentions(totals, "1 applied", "1 failed", "97,213 records")
+    assert mentions(about, "prod-eu", plan().cluster_id)
     assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
     assert mentions(advice, "failed")
     assert len(report.results_markdown(plan(), [done(n, Status.STALE, detail=f"x{n}") for n in range(9000)])) <= 60_000
@@ -182,8 +184,8 @@ def test_equal_plans_and_two_clusters() -> None:
     assert (len(head), empty, numbers(total)) == (2, "", [])
     assert json.loads("".join(report.diff_json(compare(plan(), plan()))))["entries"] == []
     other = plan(cluster_id="another")
-    third = [line.plain for line in report.diff_text(compare(plan(), other))][2]
-    assert mentions(third, plan().cluster_id, "another")
+    first = [line.plain for line in report.diff_text(compare(plan(), other))][3]
+    assert mentions(first, plan().cluster_id, "another")
     assert any(
         row.startswith("- **") and plan().cluster_id in row and "another" in row
         for row in report.diff_markdown(compare(plan(), other)).splitlines()
@@ -196,7 +198,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
     new = plan(purge(before_offset=98_214), election())
     for name, one in (("old", old), ("new", new)):
         document.write(one, tmp_path / f"{name}.json")
-    saved = compare(document.saved(tmp_path / "old.json"), document.saved(tmp_path / "new.json", proven=False))
+    saved = compare(document.open_plan(tmp_path / "old.json"), document.open_plan(tmp_path / "new.json", proven=False))
     whole = compare(old, new)
     assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(whole)]
     assert report.diff_markdown(saved) == report.diff_markdown(whole)

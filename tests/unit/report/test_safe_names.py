@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from reconciler.model.names import Address
-from reconciler.report import escape
+from reconciler.model.names import Address, format_address, format_subject
+from reconciler.text import escape
 from reconciler.text.escape import escape_name, escape_text, harmless_json, quoted
 from tests.strategies.plans import FEW, LONG, NASTY
 
@@ -152,10 +152,10 @@ def test_how_names_look(name: str, shown: str) -> None:
 def test_tame_addresses_are_shown_as_they_are_typed() -> None:
     """What a plan shows can be pasted into `explain`."""
     for text in ("RetentionFloor/orders-gdpr/orders[3]", "GroupRemoval/dead-etl/old-etl", "LeaderPolicy/all"):
-        assert escape.format_address(Address.parse(text)) == text
-    assert escape.subject(Address.parse("RetentionFloor/a/orders[3]")) == "orders[3]"
-    assert escape.subject(Address.parse("GroupRemoval/a/b c")) == '"b c"'
-    assert escape.subject(Address.parse("GroupRemoval/a")) == "GroupRemoval/a"
+        assert format_address(Address.parse(text)) == text
+    assert format_subject(Address.parse("RetentionFloor/a/orders[3]")) == "orders[3]"
+    assert format_subject(Address.parse("GroupRemoval/a/b c")) == '"b c"'
+    assert format_subject(Address.parse("GroupRemoval/a")) == "GroupRemoval/a"
 
 
 @FEW

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.report.wrap import two_columns
+from reconciler.report.terminal import two_columns
 
 LEFT, RIGHT = "  reads everything", "by nobody"
 

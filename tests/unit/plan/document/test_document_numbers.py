@@ -64,7 +64,7 @@ def test_shared_values_do_not_grow_without_bound() -> None:
 )
 def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
     """A day and five seconds is a day."""
-    assert formatting.duration(ms) == told
+    assert formatting.approximate_duration(ms) == told
 
 
 @pytest.mark.parametrize(
