@@ -1,18 +1,16 @@
-"""The kinds of the manifest language: an explicit union, discriminated on `kind`. A new kind is one file and one name here."""
+"""The kinds of the manifest language. Everything iterates POLICIES or KINDS; a new kind is one name here."""
 
-from typing import Annotated
-
-from pydantic import Field
-
+from reconciler.policies.base import Envelope, Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.group_removal import GroupRemoval
 from reconciler.policies.leader_policy import LeaderPolicy
 from reconciler.policies.retention_floor import RetentionFloor
 from reconciler.policies.waiver import Waiver
 
-Policy = RetentionFloor | GroupRemoval | LeaderPolicy
-"""Kinds that desire a state."""
+POLICIES: tuple[type[Policy], ...] = (RetentionFloor, GroupRemoval, LeaderPolicy)
+"""Kinds that state desired state."""
 
-Manifest = Annotated[Cluster | Waiver | RetentionFloor | GroupRemoval | LeaderPolicy, Field(discriminator="kind")]
+KINDS: tuple[type[Envelope], ...] = (Cluster, *POLICIES, Waiver)
+"""All kinds, in the order of the documents."""
 
-__all__ = ["Cluster", "GroupRemoval", "LeaderPolicy", "Manifest", "Policy", "RetentionFloor", "Waiver"]
+__all__ = ["KINDS", "POLICIES", "Cluster", "GroupRemoval", "LeaderPolicy", "Policy", "RetentionFloor", "Waiver"]

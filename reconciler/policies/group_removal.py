@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
 from reconciler.model.names import GROUP_KIND, Address
 from reconciler.model.plan import Decision, Satisfied
@@ -17,7 +16,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from reconciler.operations.topic_checks import suggestion
-from reconciler.policies.base import MODE_FIELD, STRICT, Envelope, Metadata
+from reconciler.policies.base import STRICT, ExactClaim, Policy, WriteAccess, claims_by_name
 from reconciler.policies.fields import (
     LIST,
     PATTERN_TEXT,
@@ -81,13 +80,17 @@ class GroupRemovalSpec(BaseModel):
             yield ValidationIssue(code="M208", message=message, at=("idleFor",), hint="for exact names only")
 
 
-class GroupRemoval(Envelope):
+class GroupRemoval(Policy):
     """Consumer groups that must be gone."""
 
     kind: Literal["GroupRemoval"] = Field(description="Which kind of manifest this is.", examples=["GroupRemoval"])
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
-    mode: Mode = MODE_FIELD
     spec: GroupRemovalSpec = Field(description="Which groups, and the evidence that they are dead.")
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        return claims_by_name("groups", self.spec.groups, self.spec.except_groups)
+
+    def write_access(self) -> WriteAccess:
+        return WriteAccess(resource="group", selectors=self.spec.groups, excluding=self.spec.except_groups or ())
 
 
 Subjects = Mapping[str, bool]

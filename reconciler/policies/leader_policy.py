@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
@@ -17,7 +16,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 from reconciler.operations.topic_checks import leadership, unknown_partition, unknown_topic
-from reconciler.policies.base import MODE_FIELD, STRICT, Envelope, Metadata
+from reconciler.policies.base import STRICT, ExactClaim, Policy, WriteAccess, claims_by_name
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
 
@@ -89,13 +88,19 @@ class LeaderPolicySpec(BaseModel):
             yield ValidationIssue(code="M209", message=message, hint='topics: ["*"] for all')
 
 
-class LeaderPolicy(Envelope):
+class LeaderPolicy(Policy):
     """The leader that each partition should have."""
 
     kind: Literal["LeaderPolicy"] = Field(description="Which kind of manifest this is.", examples=["LeaderPolicy"])
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
-    mode: Mode = MODE_FIELD
     spec: LeaderPolicySpec = Field(description="Which partitions, and who should lead them.")
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        yield from claims_by_name("topics", self.spec.topics or (), self.spec.except_topics)
+        for topic, numbers in (self.spec.partitions or {}).items():
+            yield ExactClaim(topic, numbers, ("spec", "partitions", topic))
+
+    def write_access(self) -> WriteAccess:
+        return WriteAccess(resource="cluster")
 
 
 Subjects = Mapping[str, bool]

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision
@@ -17,7 +16,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts, Unknown
 from reconciler.operations.delete_records import LagPolicy
 from reconciler.operations.topic_checks import system_topic_block, unknown_partition, unknown_topic
-from reconciler.policies.base import MODE_FIELD, STRICT, Envelope, Metadata
+from reconciler.policies.base import STRICT, ExactClaim, Policy, WriteAccess, claims_by_name
 from reconciler.policies.fields import (
     PATTERN_TEXT,
     AtLeastOne,
@@ -195,16 +194,29 @@ class RetentionFloorSpec(BaseModel):
             )
 
 
-class RetentionFloor(Envelope):
+class RetentionFloor(Policy):
     """Which records of which topics stay; the rest may go."""
 
     kind: Literal["RetentionFloor"] = Field(description="Which kind of manifest this is.", examples=["RetentionFloor"])
-    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
-    mode: Mode = MODE_FIELD
     spec: RetentionFloorSpec = Field(description="Which topics, and what of them stays.")
 
+    @property
+    def every_ms(self) -> int | None:
+        return self.spec.every_ms
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        numbers = self.spec.partitions if self.spec.keep.from_offset is None else tuple(self.spec.keep.from_offset)
+        return claims_by_name("topics", self.spec.topics, self.spec.except_topics, numbers)
+
+    def write_access(self) -> WriteAccess:
+        return WriteAccess(
+            resource="topic",
+            selectors=self.spec.topics,
+            excluding=self.spec.except_topics or (),
+            patterns_skip_underscore=True,
+        )
+
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
-        """What is wrong with it at this moment, and right at another; paths are below the manifest."""
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:
             message = f"`since` lies in the future: {format_instant(self.spec.keep.since)}"
             hint = "every record that exists today would go"

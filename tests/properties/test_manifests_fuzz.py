@@ -40,7 +40,7 @@ def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
         made = validate_sources(files, now_ms=NOW_MS)
     except ManifestsInvalid as invalid:
         return False, tuple(each for each in invalid.diagnostics if isinstance(each, Diagnostic))
-    for part in made.each():
+    for part in made.by_cluster():
         assert part.files
     return True, made.warnings
 
@@ -53,10 +53,10 @@ def held_to_their_promise(valid: bool, found: tuple[Diagnostic, ...], text: str)
         assert each.code in CODES
         assert each.message
         assert each.hint
-        if each.place.line and each.place.path == "0.yaml":
-            assert each.place.line <= len(lines)
-            assert 1 <= each.place.column <= len(lines[each.place.line - 1]) + 1
-            assert (each.end_line, each.end_column) >= (each.place.line, each.place.column)
+        if each.location.line and each.location.path == "0.yaml":
+            assert each.location.line <= len(lines)
+            assert 1 <= each.location.column <= len(lines[each.location.line - 1]) + 1
+            assert (each.end_line, each.end_column) >= (each.location.line, each.location.column)
     for rendering in Rendering:
         shown = render(found, rendering)
         shown.encode("utf-8")

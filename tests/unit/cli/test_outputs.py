@@ -67,7 +67,7 @@ def test_a_reader_that_went_away_keeps_no_cluster_from_its_purges(
         asked.append(part)
         raise BrokenPipeError
 
-    monkeypatch.setattr(converge, "_once", once)
+    monkeypatch.setattr(converge, "_converge_once", once)
     monkeypatch.setattr(converge.console, "discard_stdout", lambda: None)
     assert run(["converge", str(folder)]) == 1
     assert len(asked) == 2
@@ -139,7 +139,7 @@ from reconciler import __main__ as program
 from reconciler.cli import console
 def run(_words):
     numbers = [os.open(os.devnull, os.O_WRONLY) for _ in range(3)]
-    console.fail("an error line")
+    console.print_error("an error line")
     assert min(numbers) > 2, numbers
     assert all(os.fstat(number).st_rdev == os.stat(os.devnull).st_rdev for number in (0, 1, 2))
     return 3
@@ -165,7 +165,7 @@ os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
 try:
     console.write("lost?")
 except OutputUnwritten as error:
-    console.fail(str(error))
+    console.print_error(str(error))
 os.dup2(before, 1)
 console.write(" written")
 """

@@ -16,14 +16,14 @@ from reconciler.cli.signals import EXIT_INTERRUPTED, handle_signals
 
 ELSEWHERE = """
 import signal, sys, threading, time
-from reconciler.cli.signals import graceful
+from reconciler.cli.signals import handle_signals
 
 def press():
     for _ in range(2):
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         time.sleep(0.2)
 
-with graceful() as interrupts:
+with handle_signals() as interrupts:
     if sys.argv[1] == "sent":
         interrupts.sending()
     threading.Thread(target=press, daemon=True).start()
@@ -38,7 +38,7 @@ def test_signals_that_another_thread_got(state: str, code: int) -> None:
         [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
     )
     assert ended.returncode == code
-    assert ended.stderr.count("stopping: nothing new is sent") == 1
+    assert ended.stderr.count("stopping: no new request is sent") == 1
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -52,8 +52,8 @@ def test_a_reader_that_stalls_holds_nothing_up(signals: int) -> None:
     os.set_blocking(writing, True)
     program = (
         "import signal, sys, os, time\n"
-        "from reconciler.cli.signals import graceful\n"
-        "with graceful() as interrupts:\n"
+        "from reconciler.cli.signals import handle_signals\n"
+        "with handle_signals() as interrupts:\n"
         f"    for _ in range({signals}):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "        while not interrupts(): time.sleep(0.01)\n"

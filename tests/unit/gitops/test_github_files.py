@@ -40,7 +40,7 @@ def test_this_repository_runs_the_very_workflows_that_init_writes() -> None:
     """The copies under .github/ equal the package's data; elsewhere only the line differs that says where the action is."""
     for path, text in OWN.items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
-        assert WRITTEN[path].replace(USED, gitops.OWN) == text
+        assert WRITTEN[path].replace(USED, gitops.OWN_ACTION) == text
 
 
 def test_the_action_installs_what_came_along_with_it() -> None:

@@ -15,7 +15,7 @@ def found_in(**files: str) -> list[Diagnostic]:
 
 
 def cited(each: Diagnostic) -> tuple[str, str, list[str]]:
-    return each.code, str(each.place), [str(other.place) for other in each.related]
+    return each.code, str(each.location), [str(other.location) for other in each.related]
 
 
 def removal(groups: str, *, name: str, rest: str = "") -> str:
@@ -146,7 +146,7 @@ def test_cluster_may_be_left_out() -> None:
 def test_unknown_cluster() -> None:
     """metadata.cluster has to name a Cluster of the set; the near one is suggested, or all are listed."""
     (only,) = found_in(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue"))
-    assert (only.code, only.place.column) == ("M303", 35)
+    assert (only.code, only.location.column) == ("M303", 35)
     assert "`prod-eu`" in only.hint
     (only,) = found_in(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: staging"))
     assert "prod-eu" in only.hint
@@ -186,6 +186,6 @@ def test_a_cluster_without_policies_is_warned_about() -> None:
     policy = manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-eu")
     made, found = outcome({"c": CLUSTER, "u": US, "a": policy})
     assert made is not None
-    assert [(each.code, each.place.path) for each in found] == [("M403", "u")]
+    assert [(each.code, each.location.path) for each in found] == [("M403", "u")]
     _, found = outcome({"c": CLUSTER, "u": US, "a": floor(GOOD)})
     assert [each.code for each in found] == ["M304"]

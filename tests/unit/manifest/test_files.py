@@ -67,7 +67,7 @@ def test_paths_are_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Places name files as the command line did."""
     write(tmp_path, {"m/c.yaml": CLUSTER, "m/a.yaml": "kind: ["})
     monkeypatch.chdir(tmp_path)
-    assert [str(each.place) for each in refused(Path("m"))] == ["m/a.yaml:1"]
+    assert [str(each.location) for each in refused(Path("m"))] == ["m/a.yaml:1"]
 
 
 def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
     """ "an empty set of manifests (never "nothing desired")": also one folder of several."""
     write(tmp_path, {"m/c.yaml": CLUSTER, "empty/README.md": ""})
     found = refused(tmp_path / "empty", tmp_path / "m")
-    assert [(each.code, each.place.path) for each in found] == [("M005", str(tmp_path / "empty"))]
+    assert [(each.code, each.location.path) for each in found] == [("M005", str(tmp_path / "empty"))]
     assert [each.code for each in refused()] == ["M005"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.nodes import Node
-from reconciler.manifest.validation_errors import _what_fits, _words
+from reconciler.manifest.validation_errors import _example, _words
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
 from tests.golden.wording import mentions
@@ -35,7 +35,7 @@ def test_all_errors_at_once_in_file_order() -> None:
     """ "All errors of a run are reported at once, in file order"."""
     broken = floor("topics: []\nkeep: {newerThan: 7, lst: 5}\nconsumers: nobody\npartitons: [0]")
     _, found = outcome({"b.yaml": broken, "c.yaml": CLUSTER, "a.yaml": "kind: [\n"})
-    assert [(each.place.path, each.place.line, each.code) for each in found if each.code != "M403"] == [
+    assert [(each.location.path, each.location.line, each.code) for each in found if each.code != "M403"] == [
         ("b.yaml", 5, "M116"),
         ("b.yaml", 6, "M121"),
         ("b.yaml", 6, "M112"),
@@ -48,12 +48,12 @@ def test_all_errors_at_once_in_file_order() -> None:
 def test_every_diagnostic_has_all_its_parts() -> None:
     """Every error has code, file, line, column, the source line with its span, where in the manifest, and a hint."""
     for each in told(floor("topics: [2024]\nkeep: {newerThan: 7d, last: -1}\nevery: 5\nexceptGroups:\n<<: {a: 1}")):
-        assert each.place.path == "it.yaml"
-        assert each.place.line > 0
-        assert each.place.column > 0
+        assert each.location.path == "it.yaml"
+        assert each.location.line > 0
+        assert each.location.column > 0
         assert each.source_line is not None
-        assert each.end_column > each.place.column
-        assert each.where.startswith("in RetentionFloor/orders, spec")
+        assert each.end_column > each.location.column
+        assert each.context.startswith("in RetentionFloor/orders, spec")
         assert each.hint
 
 
@@ -202,13 +202,13 @@ def test_empty_keep_is_refused() -> None:
 def test_misspelt_fields_are_read_on() -> None:
     """A misspelt field is taken for the one that is meant, so that one run tells everything and nothing twice."""
     found = told(floor('topic: ["clicks-*"]\nkep: {lst: -5}'))
-    assert [(each.code, each.place.line, each.place.column) for each in found] == [
+    assert [(each.code, each.location.line, each.location.column) for each in found] == [
         ("M112", 5, 3),
         ("M112", 6, 3),
         ("M112", 6, 9),
         ("M119", 6, 14),
     ]
-    assert [each.where for each in found[2:]] == ["in RetentionFloor/orders, spec.keep"] * 2
+    assert [each.context for each in found[2:]] == ["in RetentionFloor/orders, spec.keep"] * 2
 
 
 def test_two_misspelt_for_one() -> None:
@@ -294,7 +294,7 @@ def test_empty_set() -> None:
 def test_many_errors_are_bounded() -> None:
     """200 errors of one file are shown, and how many more there are."""
     _, found = outcome({"a.yaml": "".join(f"f{number}:\n" for number in range(500)), "c.yaml": cluster()})
-    mine = [each for each in found if each.place.path == "a.yaml"]
+    mine = [each for each in found if each.location.path == "a.yaml"]
     assert len(mine) == 201
     assert mine[-1].code == "M006"
     assert re.findall(r"\d+", mine[-1].message) == ["301"]
@@ -318,7 +318,7 @@ def test_flaws_of_a_file_without_a_manifest() -> None:
     """What is wrong in a file that holds no manifest is told without one."""
     for text, code in (("%YAML 3\n---\n", "M102"), ("# \u202e\n", "M108"), ('"\\UFFFFFFFF": 1\n', "M101")):
         (only,) = told(text)
-        assert (only.code, only.where) == (code, "")
+        assert (only.code, only.context) == (code, "")
 
 
 def test_unforeseen_refusals_have_words() -> None:
@@ -326,5 +326,5 @@ def test_unforeseen_refusals_have_words() -> None:
     code, message, hint = _words({"type": "new_in_a_later_version", "msg": "Something new"}, Node(1, None, None))
     assert (code, message) == ("M119", "Something new")
     assert hint
-    assert _what_fits(RetentionFloor, ()) == ""
-    assert _what_fits(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')
+    assert _example(RetentionFloor, ()) == ""
+    assert _example(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')

@@ -26,7 +26,7 @@ def two_clusters() -> ManifestSet:
 
 def test_each_cluster_has_its_own() -> None:
     """One plan per cluster, from the manifests and files of that cluster only, sorted."""
-    eu, us = two_clusters().each()
+    eu, us = two_clusters().by_cluster()
     assert (eu.cluster.metadata.name, us.cluster.metadata.name) == ("prod-eu", "prod-us")
     assert [str(policy.address) for policy in us.policies] == ["GroupRemoval/dead", "RetentionFloor/orders"]
     assert ([w.metadata.name for w in eu.waivers], [w.metadata.name for w in us.waivers]) == ([], ["w"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ManifestsInvalid, SecretMissing
-from reconciler.manifest import redact
+from reconciler.manifest import diagnostics
 from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import ResolvedClient, resolve
@@ -211,8 +211,8 @@ def test_a_secret_in_the_wrong_place_is_shown_by_nothing(spec: str, chosen: Rend
     assert PLANTED not in render(found, chosen)
 
 
-@pytest.mark.parametrize("pattern", [redact.LOOKS_SECRET, redact.VEILED], ids=["looks secret", "veiled"])
-def test_no_line_of_a_pull_request_stalls_the_veil(pattern: re.Pattern[str]) -> None:
+@pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
+def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pattern[str]) -> None:
     """Every repetition is bounded: a line of words that sound like secrets once took half a minute, and four times that for twice as many."""
 
     def longest(parsed: Any) -> Iterator[int]:
