@@ -19,7 +19,7 @@ def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
 
 
 def test_the_help_of_plan_diff_says_how_to_type_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its usage line once page `plan-diff`. The help of `plan` mentions it."""
+    """Its usage line once said `plan-diff`. The help of `plan` mentions it."""
     assert run(["plan", "diff", "--help"]) == 0
     assert "Usage: reconciler plan diff " in capsys.readouterr().out
     assert run(["plan", "--help"]) == 0
@@ -44,7 +44,7 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
 def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Without a command the program prints a page, not an error with escapes, and truncates no line."""
     assert run(words) == EXIT_USAGE
-   page = capsys.readouterr().err
+    page = capsys.readouterr().err
     assert page.startswith("Usage: reconciler")
     assert "error:" not in page
     assert "\\" not in page

@@ -59,10 +59,10 @@ def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str
     """Every `uses` is local or a full commit with the version beside it, one version of each action throughout."""
     uses = re.findall(r"uses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses
-    for used in uses:
-        assert used.startswith("./.github/") or re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), (
-            used
-        )
+    for reference in uses:
+        assert reference.startswith("./.github/") or re.fullmatch(
+            r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", reference
+        ), reference
 
 
 def test_one_commit_per_third_party_action() -> None:
@@ -71,7 +71,7 @@ def test_one_commit_per_third_party_action() -> None:
     for path in (ROOT / ".github").rglob("*.yml"):
         for action, pin in re.findall(r"uses: (actions/[a-z-]+)[a-z/]*@(.*)", path.read_text(encoding="utf-8")):
             pins.setdefault(action, set()).add(pin)
-    assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
+    assert {action: len(commits) for action, commits in pins.items()} == dict.fromkeys(pins, 1)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reconciler.manifest.diagnostics import Diagnostic, Related, Rendering, Severity, escape_invisible, render, text
+from reconciler.manifest.diagnostics import Diagnostic, Related, Rendering, escape_invisible, render, text
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import NOWHERE, SourceLocation
 from tests.unit.manifest.broken import BROKEN, CLUSTER
@@ -21,9 +21,7 @@ DUPLICATE = Diagnostic(
     hint="keep one of the two",
     related=(Related(SourceLocation("manifests/orders.yaml", 9, 3), "first given here"),),
 )
-FILE_WARNING = Diagnostic(
-    code="M403", message="m", location=SourceLocation("a b,c:d.yaml", 0, 0), hint="h"
-)
+FILE_WARNING = Diagnostic(code="M403", message="m", location=SourceLocation("a b,c:d.yaml", 0, 0), hint="h")
 NO_FILE = Diagnostic(code="M005", message="no manifests", location=NOWHERE)
 
 

@@ -26,14 +26,16 @@ def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
             (folder / name).write_text(text, encoding="utf-8")
     try:
         loaded = load(sorted(Path().iterdir()), now_ms=NOW_MS)
-        found = loaded.warnings
+        reported = loaded.warnings
         if code == "M501":
             resolve(loaded.for_cluster().cluster, environment={})
     except ManifestsInvalid as invalid:
-        found = invalid.diagnostics
+        reported = invalid.diagnostics
     except SecretMissing as missing:
         return f"error: {missing}\n"
-    return render([each for each in found if each.code != "M403" or code == "M403"], Rendering.TEXT)
+    return render(
+        [diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"], Rendering.TEXT
+    )
 
 
 def unreadable(folder: Path) -> Mapping[str, Path]:
@@ -68,7 +70,9 @@ def test_docs_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: p
     for code, path in unreadable(folder).items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = render([each for each in refused.value.diagnostics if each.code == code], Rendering.TEXT)
+        output = render(
+            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code], Rendering.TEXT
+        )
         assert output.startswith(f"error[{code}]")
         shown[code] = ({f"$ reconciler validate {path}": ""}, output)
     sections = {**generate_docs.field_tables(), "errors": generate_docs.error_section(shown)}

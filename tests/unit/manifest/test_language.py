@@ -11,7 +11,7 @@ from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
-from tests.unit.manifest.checking import accepted, codes, outcome, told
+from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
 
 
 def test_the_example_of_the_design_reads_as_promised() -> None:
@@ -20,8 +20,8 @@ def test_the_example_of_the_design_reads_as_promised() -> None:
         "# yaml-language-server: $schema=../schemas/manifest.json\napiVersion: reconciler/v1\nkind: RetentionFloor\n"
         "metadata:\n  name: orders-gdpr\nspec:\n  topics: [orders]\n  keep: {newerThan: 7d}\n  partitons: [0, 1]\n"
     )
-    _, found = outcome({"c.yaml": CLUSTER, "manifests/prod-eu/orders.yaml": text})
-    assert render([each for each in found if each.code != "M403"], Rendering.TEXT) == (
+    _, diagnostics = outcome({"c.yaml": CLUSTER, "manifests/prod-eu/orders.yaml": text})
+    assert render([diagnostic for diagnostic in diagnostics if diagnostic.code != "M403"], Rendering.TEXT) == (
         "error[M112]: unknown field `partitons`\n"
         "  --> manifests/prod-eu/orders.yaml:9:3\n"
         "   |\n"
@@ -34,8 +34,12 @@ def test_the_example_of_the_design_reads_as_promised() -> None:
 def test_all_errors_at_once_in_file_order() -> None:
     """ "All errors of a run are reported at once, in file order"."""
     broken = floor("topics: []\nkeep: {newerThan: 7, lst: 5}\nconsumers: nobody\npartitons: [0]")
-    _, found = outcome({"b.yaml": broken, "c.yaml": CLUSTER, "a.yaml": "kind: [\n"})
-    assert [(each.location.path, each.location.line, each.code) for each in found if each.code != "M403"] == [
+    _, diagnostics = outcome({"b.yaml": broken, "c.yaml": CLUSTER, "a.yaml": "kind: [\n"})
+    assert [
+        (diagnostic.location.path, diagnostic.location.line, diagnostic.code)
+        for diagnostic in diagnostics
+        if diagnostic.code != "M403"
+    ] == [
         ("b.yaml", 5, "M116"),
         ("b.yaml", 6, "M121"),
         ("b.yaml", 6, "M112"),
@@ -47,26 +51,28 @@ def test_all_errors_at_once_in_file_order() -> None:
 
 def test_every_diagnostic_has_all_its_parts() -> None:
     """Every error has code, file, line, column, the source line with its span, where in the manifest, and a hint."""
-    for each in told(floor("topics: [2024]\nkeep: {newerThan: 7d, last: -1}\nevery: 5\nexceptGroups:\n<<: {a: 1}")):
-        assert each.location.path == "it.yaml"
-        assert each.location.line > 0
-        assert each.location.column > 0
-        assert each.source_line is not None
-        assert each.end_column > each.location.column
-        assert each.context.startswith("in RetentionFloor/orders, spec")
-        assert each.hint
+    for diagnostic in diagnostics_of(
+        floor("topics: [2024]\nkeep: {newerThan: 7d, last: -1}\nevery: 5\nexceptGroups:\n<<: {a: 1}")
+    ):
+        assert diagnostic.location.path == "it.yaml"
+        assert diagnostic.location.line > 0
+        assert diagnostic.location.column > 0
+        assert diagnostic.source_line is not None
+        assert diagnostic.end_column > diagnostic.location.column
+        assert diagnostic.context.startswith("in RetentionFloor/orders, spec")
+        assert diagnostic.hint
 
 
 def test_several_documents_and_files() -> None:
     """ "Several documents per file, several files per folder, folders nest"."""
-    made, _ = outcome(
+    manifests, _ = outcome(
         {
             "cluster.yaml": CLUSTER + "---\n" + floor(GOOD),
             "team/clicks.yaml": floor("topics: [clicks]\nkeep: {last: 5}", name="clicks"),
         }
     )
-    assert made is not None
-    assert [policy.metadata.name for policy in made.for_cluster().policies] == ["clicks", "orders"]
+    assert manifests is not None
+    assert [policy.metadata.name for policy in manifests.for_cluster().policies] == ["clicks", "orders"]
 
 
 def test_mode_is_merge_unless_said() -> None:
@@ -97,15 +103,15 @@ def test_policies_know_where_they_were_declared() -> None:
 )
 def test_unknown_kinds(kind: str, near: str) -> None:
     """ "unknown kinds", with the one that is meant; the manifest is read on as that kind."""
-    (first, *rest) = told(manifest(kind, "orders", "nothing: 1"))
+    (first, *rest) = diagnostics_of(manifest(kind, "orders", "nothing: 1"))
     assert first.code == "M120"
     assert f"`{near}`" in first.hint
-    assert "M112" in [each.code for each in rest]
+    assert "M112" in [diagnostic.code for diagnostic in rest]
 
 
 def test_kind_that_nothing_resembles() -> None:
     """An unknown kind that resembles none lists them all, and nothing else is said of its fields."""
-    (only,) = told(manifest("Deployment", "orders", "replicas: 1"))
+    (only,) = diagnostics_of(manifest("Deployment", "orders", "replicas: 1"))
     assert only.code == "M120"
     assert only.hint.endswith("Cluster, RetentionFloor, GroupRemoval, LeaderPolicy, Waiver")
 
@@ -127,7 +133,7 @@ def test_a_document_without_a_kind(text: str, expected: list[str]) -> None:
 
 def test_api_version() -> None:
     """An unknown apiVersion is refused, and the one that exists is named."""
-    (only,) = told(floor(GOOD).replace("reconciler/v1", "reconciler/v2"))
+    (only,) = diagnostics_of(floor(GOOD).replace("reconciler/v1", "reconciler/v2"))
     assert only.code == "M118"
     assert "reconciler/v1" in only.hint
     assert codes(floor(GOOD).replace("apiVersion: reconciler/v1\n", "")) == ["M113"]
@@ -163,7 +169,7 @@ def test_names_are_plain(name: str) -> None:
 )
 def test_unquoted_scalars_say_quote_it(line: str, expected: str) -> None:
     """ "unquoted scalars that YAML turned into something else (hint: quote it)", "wrong types", "empty"."""
-    (only,) = told(floor(GOOD).replace("metadata: {name: orders}", f"metadata:\n  name: orders\n  {line}"))
+    (only,) = diagnostics_of(floor(GOOD).replace("metadata: {name: orders}", f"metadata:\n  name: orders\n  {line}"))
     assert only.code == expected
     if expected == "M115":
         assert f'"{line.partition(": ")[2]}"' in only.hint
@@ -201,26 +207,26 @@ def test_empty_keep_is_refused() -> None:
 
 def test_misspelt_fields_are_read_on() -> None:
     """A misspelt field is taken for the one that is meant, so that one run tells everything and nothing twice."""
-    found = told(floor('topic: ["clicks-*"]\nkep: {lst: -5}'))
-    assert [(each.code, each.location.line, each.location.column) for each in found] == [
+    diagnostics = diagnostics_of(floor('topic: ["clicks-*"]\nkep: {lst: -5}'))
+    assert [(diagnostic.code, diagnostic.location.line, diagnostic.location.column) for diagnostic in diagnostics] == [
         ("M112", 5, 3),
         ("M112", 6, 3),
         ("M112", 6, 9),
         ("M119", 6, 14),
     ]
-    assert [each.context for each in found[2:]] == ["in RetentionFloor/orders, spec.keep"] * 2
+    assert [diagnostic.context for diagnostic in diagnostics[2:]] == ["in RetentionFloor/orders, spec.keep"] * 2
 
 
 def test_two_misspelt_for_one() -> None:
     """Two unknown fields near one known field: only one of them can have been meant."""
-    found = told(floor("topics: [orders]\nkeep: {last: 5}\npartitons: [0]\npartitionz: [1]\nzzz: 1"))
-    assert [each.code for each in found] == ["M112"] * 3
-    assert mentions(found[2].hint, "topics", "keep")
+    diagnostics = diagnostics_of(floor("topics: [orders]\nkeep: {last: 5}\npartitons: [0]\npartitionz: [1]\nzzz: 1"))
+    assert [diagnostic.code for diagnostic in diagnostics] == ["M112"] * 3
+    assert mentions(diagnostics[2].hint, "topics", "keep")
 
 
 def test_unknown_field_where_no_fields_are() -> None:
     """An unknown field of a nested mapping lists what is known there."""
-    (only,) = told(floor("topics: [orders]\nkeep: {last: 5, zzz: 1}"))
+    (only,) = diagnostics_of(floor("topics: [orders]\nkeep: {last: 5, zzz: 1}"))
     assert only.code == "M112"
     assert only.hint.endswith("newerThan, since, last, fromOffset, topicId, unreadBy")
 
@@ -238,7 +244,7 @@ def test_wrong_types() -> None:
             [("whole number",), ("whole number", "true or false")],
         ),
     ):
-        for diagnostic, words in zip(told(floor(spec)), types, strict=True):
+        for diagnostic, words in zip(diagnostics_of(floor(spec)), types, strict=True):
             assert diagnostic.code == "M114"
             assert re.search(".*".join(words), diagnostic.message)
     assert codes(floor(GOOD + "\nconsumers: 5\nexpectAtMost: [1]")) == ["M115", "M114"]
@@ -246,7 +252,7 @@ def test_wrong_types() -> None:
 
 def test_quoted_numbers_say_so() -> None:
     """A number in quotes is text; the hint is to leave them out."""
-    (only,) = told(floor("topics: [orders]\nkeep: {last: '5'}"))
+    (only,) = diagnostics_of(floor("topics: [orders]\nkeep: {last: '5'}"))
     assert only.code == "M114"
     assert "quotes" in only.hint
 
@@ -267,7 +273,7 @@ def test_a_file_that_breaks_still_tells_the_rest() -> None:
 
 def test_hostile_text_cannot_forge_output() -> None:
     """A manifest comes from anybody's pull request: what it holds is shown with escapes."""
-    (only,) = told(floor(GOOD + '\n"\\e[31mevil\\r::error::\\u202e": 1'))
+    (only,) = diagnostics_of(floor(GOOD + '\n"\\e[31mevil\\r::error::\\u202e": 1'))
     assert only.code == "M112"
     shown = render([only], Rendering.TEXT)
     assert "\x1b" not in shown
@@ -279,30 +285,30 @@ def test_hostile_text_cannot_forge_output() -> None:
 
 def test_nothing_but_a_cluster_is_warned_about() -> None:
     """A Cluster alone desires nothing: a warning says so."""
-    made, found = outcome({"c.yaml": cluster()})
-    assert made is not None
-    assert [each.code for each in found] == ["M403"]
+    manifests, diagnostics = outcome({"c.yaml": cluster()})
+    assert manifests is not None
+    assert [diagnostic.code for diagnostic in diagnostics] == ["M403"]
 
 
 def test_empty_set() -> None:
     """ "an empty set of manifests (never "nothing desired")"."""
     for files in ({}, {"a.yaml": ""}, {"a.yaml": "# nothing\n"}):
-        _, found = outcome(files)
-        assert [each.code for each in found] == ["M005"]
+        _, diagnostics = outcome(files)
+        assert [diagnostic.code for diagnostic in diagnostics] == ["M005"]
 
 
 def test_many_errors_are_bounded() -> None:
     """200 errors of one file are shown, and how many more there are."""
-    _, found = outcome({"a.yaml": "".join(f"f{number}:\n" for number in range(500)), "c.yaml": cluster()})
-    mine = [each for each in found if each.location.path == "a.yaml"]
-    assert len(mine) == 201
-    assert mine[-1].code == "M006"
-    assert re.findall(r"\d+", mine[-1].message) == ["301"]
+    _, diagnostics = outcome({"a.yaml": "".join(f"f{number}:\n" for number in range(500)), "c.yaml": cluster()})
+    in_file = [diagnostic for diagnostic in diagnostics if diagnostic.location.path == "a.yaml"]
+    assert len(in_file) == 201
+    assert in_file[-1].code == "M006"
+    assert re.findall(r"\d+", in_file[-1].message) == ["301"]
 
 
 def test_lists_are_bounded() -> None:
     """A list of more than a thousand is nobody's to review."""
-    (only,) = told(floor(f"topics: [{','.join(f't{number}' for number in range(1001))}]\nkeep: {{last: 5}}"))
+    (only,) = diagnostics_of(floor(f"topics: [{','.join(f't{number}' for number in range(1001))}]\nkeep: {{last: 5}}"))
     assert only.code == "M119"
     assert only.hint
 
@@ -317,7 +323,7 @@ def test_at_another_time() -> None:
 def test_flaws_of_a_file_without_a_manifest() -> None:
     """What is wrong in a file that holds no manifest is told without one."""
     for text, code in (("%YAML 3\n---\n", "M102"), ("# \u202e\n", "M108"), ('"\\UFFFFFFFF": 1\n', "M101")):
-        (only,) = told(text)
+        (only,) = diagnostics_of(text)
         assert (only.code, only.context) == (code, "")
 
 

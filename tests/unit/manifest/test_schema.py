@@ -59,7 +59,7 @@ def as_json(value: Any) -> Any:
 def documents(text: str) -> list[Any]:
     """The documents of a file as a reader that is not ours sees them, timestamps as text."""
     reader = YAML(typ="safe", pure=True)
-    return [as_json(each) for each in reader.load_all(text)]
+    return [as_json(document) for document in reader.load_all(text)]
 
 
 def test_schemas_are_fresh() -> None:
@@ -79,10 +79,10 @@ def test_write_and_stale(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(schema.schemas()))
 def test_schemas_are_schemas(name: str) -> None:
     """Each is a draft 2020-12 schema "with `$schema` and `$id`", and holds no address of a machine."""
-    found = json.loads(schema.schemas()[name])
-    jsonschema.Draft202012Validator.check_schema(found)
-    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert found["$id"].startswith("urn:kafka-reconciler:schema:v1:")
+    schema_document = json.loads(schema.schemas()[name])
+    jsonschema.Draft202012Validator.check_schema(schema_document)
+    assert schema_document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema_document["$id"].startswith("urn:kafka-reconciler:schema:v1:")
 
 
 def fields(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -95,9 +95,9 @@ def fields(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("name", sorted(schema.schemas()))
 def test_every_field_is_documentation(name: str) -> None:
     """ "titles, descriptions and examples for every field, good enough that an editor's hover text is documentation"."""
-    found = list(fields(json.loads(schema.schemas()[name])))
-    assert len(found) > 3
-    for path, field in found:
+    schema_document = list(fields(json.loads(schema.schemas()[name])))
+    assert len(schema_document) > 3
+    for path, field in schema_document:
         assert field.get("title"), path
         assert len(field.get("description", "")) > 10, path
         assert field.get("examples") or "const" in field or "$ref" in field, path
@@ -105,10 +105,10 @@ def test_every_field_is_documentation(name: str) -> None:
 
 def test_examples_of_the_schema_are_valid() -> None:
     """An example that hover text shows would be accepted where it is shown."""
-    whole = json.loads(schema.schemas()["manifest.json"])
-    for path, field in fields(whole):
+    manifest_schema = json.loads(schema.schemas()["manifest.json"])
+    for path, field in fields(manifest_schema):
         for example in field.get("examples", []):
-            part = {**field, "$defs": whole["$defs"]}
+            part = {**field, "$defs": manifest_schema["$defs"]}
             jsonschema.Draft202012Validator(part).validate(example), path
 
 
@@ -173,5 +173,5 @@ def test_the_cluster_of_the_tests_is_valid() -> None:
     """The Cluster beside the broken examples is right by both."""
     (document,) = documents(CLUSTER)
     validator().validate(document)
-    made, _ = outcome({"c.yaml": CLUSTER})
-    assert made is not None
+    manifests, _ = outcome({"c.yaml": CLUSTER})
+    assert manifests is not None

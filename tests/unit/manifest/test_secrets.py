@@ -65,9 +65,9 @@ def test_absolute_files(tmp_path: Path) -> None:
 def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ "resolved as late as possible": validating needs no secret, and the value is the one of the moment of connecting."""
     monkeypatch.delenv("KAFKA_SECRET_OF_TEST", raising=False)
-    found = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
+    reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
     monkeypatch.setenv("KAFKA_SECRET_OF_TEST", "late")
-    assert resolve(found).properties == {"sasl.password": "late"}
+    assert resolve(reported).properties == {"sasl.password": "late"}
 
 
 def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_what_is_missing_is_told_at_once(tmp_path: Path) -> None:
 
 def test_repr_hides_values(tmp_path: Path) -> None:
     """Neither repr nor str of what was resolved shows a value."""
-    found = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
-    resolved = resolve(found, environment={"P": PLANTED})
+    reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
+    resolved = resolve(reported, environment={"P": PLANTED})
     assert resolved.properties["sasl.password"] == PLANTED
     assert PLANTED not in f"{resolved!r} {resolved!s}"
     assert isinstance(pickle.loads(pickle.dumps(resolved)), ResolvedClient)
@@ -145,11 +145,16 @@ def test_a_planted_secret_is_shown_by_nothing(
     (tmp_path / "cluster.yaml").write_text(cluster(LITERAL[how]), encoding="utf-8")
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
-    found = [each for each in invalid.value.diagnostics if isinstance(each, Diagnostic)]
-    shown = [render(found, rendering) for rendering in Rendering]
-    shown += [repr(found), repr(invalid.value), str(invalid.value), "".join(traceback.format_exception(invalid.value))]
+    reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
+    shown = [render(reported, rendering) for rendering in Rendering]
+    shown += [
+        repr(reported),
+        repr(invalid.value),
+        str(invalid.value),
+        "".join(traceback.format_exception(invalid.value)),
+    ]
     shown += [caplog.text, *capfd.readouterr()]
-    assert found
+    assert reported
     assert PLANTED not in "".join(shown)
 
 
@@ -174,13 +179,13 @@ def test_a_planted_secret_behind_a_reference_is_shown_by_nothing(
 
 def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     """Blanking a secret leaves the rest of the line, and the other lines, as they are."""
-    _, found = outcome({"c.yaml": cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}")})
-    assert {each.source_line for each in found if each.code != "M403"} == {
+    _, reported = outcome({"c.yaml": cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}")})
+    assert {diagnostic.source_line for diagnostic in reported if diagnostic.code != "M403"} == {
         f"  client: {{sasl.password: {'*' * len(PLANTED)}, group.id: x}}"
     }
-    _, found = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
-    assert [each.code for each in found] == ["M101"]
-    assert "not shown" not in render(found, Rendering.TEXT)
+    _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
+    assert [diagnostic.code for diagnostic in reported] == ["M101"]
+    assert "not shown" not in render(reported, Rendering.TEXT)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +211,9 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
 @pytest.mark.parametrize("chosen", Rendering)
 def test_a_secret_in_the_wrong_place_is_shown_by_nothing(spec: str, chosen: Rendering) -> None:
     """A forgotten blank makes property and secret one key; text instead of a map; letters that the library does not know."""
-    _, found = outcome({"c.yaml": cluster(spec)})
-    assert any(each.severity == "error" for each in found)
-    assert PLANTED not in render(found, chosen)
+    _, reported = outcome({"c.yaml": cluster(spec)})
+    assert any(diagnostic.severity == "error" for diagnostic in reported)
+    assert PLANTED not in render(reported, chosen)
 
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
@@ -224,21 +229,21 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
                     if isinstance(inner, sre_parser.SubPattern):
                         yield from longest(inner)
 
-    found = list(longest(sre_parser.parse(pattern.pattern)))
-    assert found
-    assert max(found) < sre.MAXREPEAT
+    reported = list(longest(sre_parser.parse(pattern.pattern)))
+    assert reported
+    assert max(reported) < sre.MAXREPEAT
 
 
 def test_the_examples_of_the_docs_show_no_secret() -> None:
     """The broken example of M211 is blanked in the docs' output."""
-    _, found = outcome(BROKEN["M211"])
-    assert "correct-horse" not in render(found, Rendering.TEXT)
+    _, reported = outcome(BROKEN["M211"])
+    assert "correct-horse" not in render(reported, Rendering.TEXT)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:
     """Resolving leaves the Cluster as it was: references, not values."""
     text = cluster("client: {sasl.password: '${env:P}'}")
     (tmp_path / "orders.yaml").write_text(floor(GOOD))
-    found = loaded(text, tmp_path)
-    resolve(found, environment={"P": PLANTED})
-    assert PLANTED not in found.model_dump_json()
+    reported = loaded(text, tmp_path)
+    resolve(reported, environment={"P": PLANTED})
+    assert PLANTED not in reported.model_dump_json()
