@@ -1,4 +1,4 @@
-"""docs/manifests.md: its generated parts are fresh, and its examples are what the language accepts."""
+"""The generated parts of docs/manifests.md are fresh, and its examples are valid."""
 
 import os
 import re
@@ -20,7 +20,7 @@ DOCS = ROOT / "docs" / "manifests.md"
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
-    """What the files yield, as text; only what concerns `code`, since most examples hold no policy or no reader."""
+    """Return the output for the files; without M403, since many examples hold no policy."""
     for name, text in {"cluster.yaml": CLUSTER, **files}.items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")
@@ -39,7 +39,7 @@ def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
 
 
 def unreadable(folder: Path) -> Mapping[str, Path]:
-    """What was typed → the path, for each code that is about files rather than their text."""
+    """Return code → path, for each code about files."""
     os.mkfifo(folder / "pipe.yaml")
     (folder / "latin.yaml").write_bytes("owner: Zoë\n".encode("latin-1"))
     (folder / "export.yaml").write_bytes(b"#" * 2_000_000)
@@ -55,7 +55,7 @@ def unreadable(folder: Path) -> Mapping[str, Path]:
     }
 
 
-def test_docs_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documents_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generated parts of docs/manifests.md are what the models and the loader say now (UPDATE_DOCS=1 rewrites them)."""
     shown: dict[str, tuple[Mapping[str, str], str]] = {}
     for code, files in BROKEN.items():
@@ -116,13 +116,13 @@ def test_examples_of_the_docs_are_valid(name: str, tmp_path: Path) -> None:
         load([folder], now_ms=NOW_MS)
 
 
-def test_codes_without_an_example_are_told_in_words() -> None:
+def test_codes_without_an_example_have_their_texts() -> None:
     """An entry without an example holds the title and the explanation."""
     code, entry = next(iter(CODES.items()))
     assert generate_docs.error_section({}).startswith(f"### {code} {entry.title}\n\n{entry.explanation}")
 
 
 def test_unknown_sections_are_errors() -> None:
-    """A marker in the docs that nothing fills is a mistake, not an empty section."""
+    """An unknown marker in the documents is an error, not an empty section."""
     with pytest.raises(KeyError):
         generate_docs.filled("<!-- generated: nothing -->\n<!-- end -->", {})

@@ -1,4 +1,4 @@
-"""Secrets: looked up on connecting and not before, and shown by nothing."""
+"""Secrets are resolved on connecting and not before, and no output shows them."""
 
 import logging
 import pickle
@@ -37,8 +37,8 @@ def missing(text: str, folder: Path, **environment: str) -> str:
     return str(invalid.value)
 
 
-def test_references_are_filled_in(tmp_path: Path) -> None:
-    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka spells them."""
+def test_references_are_resolved(tmp_path: Path) -> None:
+    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka writes them."""
     (tmp_path / "password").write_text("s3cret\r\n")
     text = cluster(
         "client:\n  sasl.username: ${env:USER_NAME}\n  sasl.password: ${file:password}\n"
@@ -56,7 +56,7 @@ def test_references_are_filled_in(tmp_path: Path) -> None:
 
 
 def test_absolute_files(tmp_path: Path) -> None:
-    """A file may be given by its whole path, as a mounted secret is."""
+    """A file may have an absolute path, as a mounted secret has."""
     (tmp_path / "elsewhere").write_text("s3cret")
     text = cluster(f"client: {{sasl.password: '${{file:{tmp_path / 'elsewhere'}}}'}}")
     assert resolve(loaded(text, tmp_path)).properties == {"sasl.password": "s3cret"}
@@ -76,8 +76,8 @@ def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
     assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap == ("a:1", "b:2", "c:3")
 
 
-def test_what_is_missing_is_told_at_once(tmp_path: Path) -> None:
-    """One error for each: the manifest, the key, and the variable or file; never what was found instead."""
+def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
+    """The error names manifest, key, and variable or file of each reference, and no value."""
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "latin").write_bytes("Zoë".encode("latin-1"))
     (tmp_path / "large").write_bytes(b"x" * 2_000_000)
@@ -99,7 +99,7 @@ def test_what_is_missing_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_repr_hides_values(tmp_path: Path) -> None:
-    """Neither repr nor str of what was resolved shows a value."""
+    """Neither repr nor str of the resolved client shows a value."""
     reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
     resolved = resolve(reported, environment={"P": PLANTED})
     assert resolved.properties["sasl.password"] == PLANTED
@@ -137,10 +137,10 @@ LITERAL = {
 
 
 @pytest.mark.parametrize("how", sorted(LITERAL))
-def test_a_planted_secret_is_shown_by_nothing(
+def test_no_output_shows_a_planted_secret(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A secret that stands in a manifest is refused, and no rendering, repr, traceback or log shows it."""
+    """A secret in a manifest is refused, and no rendering, repr, traceback or log shows it."""
     caplog.set_level(logging.DEBUG)
     (tmp_path / "cluster.yaml").write_text(cluster(LITERAL[how]), encoding="utf-8")
     with pytest.raises(ManifestsInvalid) as invalid:
@@ -158,10 +158,10 @@ def test_a_planted_secret_is_shown_by_nothing(
     assert PLANTED not in "".join(shown)
 
 
-def test_a_planted_secret_behind_a_reference_is_shown_by_nothing(
+def test_no_output_shows_a_secret_behind_a_reference(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What a reference stands for is in no error, even where another reference fails, and in no traceback."""
+    """The value of a reference is in no error and no traceback, even if another reference fails."""
     caplog.set_level(logging.DEBUG)
     (tmp_path / "file").write_text(PLANTED)
     text = cluster("client:\n  sasl.password: ${env:P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:GONE}")
@@ -178,7 +178,7 @@ def test_a_planted_secret_behind_a_reference_is_shown_by_nothing(
 
 
 def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
-    """Blanking a secret leaves the rest of the line, and the other lines, as they are."""
+    """Masking a secret does not change the rest of the line or other lines."""
     _, reported = outcome({"c.yaml": cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}")})
     assert {diagnostic.source_line for diagnostic in reported if diagnostic.code != "M403"} == {
         f"  client: {{sasl.password: {'*' * len(PLANTED)}, group.id: x}}"
@@ -209,8 +209,8 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     ],
 )
 @pytest.mark.parametrize("chosen", Rendering)
-def test_a_secret_in_the_wrong_place_is_shown_by_nothing(spec: str, chosen: Rendering) -> None:
-    """A forgotten blank makes property and secret one key; text instead of a map; letters that the library does not know."""
+def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Rendering) -> None:
+    """A missing blank makes property and secret one key; text instead of a mapping; other letter case."""
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
     assert PLANTED not in render(reported, chosen)
@@ -218,7 +218,7 @@ def test_a_secret_in_the_wrong_place_is_shown_by_nothing(spec: str, chosen: Rend
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
 def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pattern[str]) -> None:
-    """Every repetition is bounded: a line of words that sound like secrets once took half a minute, and four times that for twice as many."""
+    """Every repetition is bounded: a line of secret-like words once took half a minute, and quadratic time."""
 
     def longest(parsed: Any) -> Iterator[int]:
         for kind, given in parsed:
@@ -234,14 +234,14 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
     assert max(reported) < sre.MAXREPEAT
 
 
-def test_the_examples_of_the_docs_show_no_secret() -> None:
-    """The broken example of M211 is blanked in the docs' output."""
+def test_the_examples_of_the_documents_show_no_secret() -> None:
+    """The output for the broken example of M211 masks the secret."""
     _, reported = outcome(BROKEN["M211"])
     assert "correct-horse" not in render(reported, Rendering.TEXT)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:
-    """Resolving leaves the Cluster as it was: references, not values."""
+    """Resolving does not change the Cluster: it holds references, not values."""
     text = cluster("client: {sasl.password: '${env:P}'}")
     (tmp_path / "orders.yaml").write_text(floor(GOOD))
     reported = loaded(text, tmp_path)

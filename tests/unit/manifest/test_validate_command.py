@@ -1,4 +1,4 @@
-"""`reconciler validate` as a user meets it: exit 0 or 1, one source of truth in all formats, no secret in any of them."""
+"""`reconciler validate`: exit 0 or 1, the same diagnostics in all formats, no secret in any of them."""
 
 import json
 from itertools import cycle
@@ -21,10 +21,10 @@ def validate(folder: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tu
 
 @pytest.mark.parametrize(("code", "chosen"), list(zip(sorted(set(BROKEN) - {"M501"}), cycle(FORMATS), strict=False)))
 def test_exit_is_0_or_1(code: str, output_format: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A broken example is exit 1 and a warning exit 0, with the code in the format that was asked for and no traceback."""
+    """A broken example gives exit 1 and a warning exit 0, with the code in the selected format and no traceback."""
     for name, text in {"cluster.yaml": CLUSTER, **BROKEN[code]}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    # Instants of the examples are seen from the clock of the machine here, so only what is no matter of time is looked at.
+    # The examples have fixed instants and the command uses the wall clock, so codes about time are excluded.
     exit_code, output = validate(tmp_path, capfd, "-o", output_format)
     assert exit_code in (0, 1)
     assert "Traceback" not in output
@@ -40,7 +40,7 @@ def test_exit_is_0_or_1(code: str, output_format: str, tmp_path: Path, capfd: py
 def test_no_output_shows_a_planted_secret(
     words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A literal secret is refused without being shown again, whatever the format and however talkative."""
+    """A literal secret is refused and never shown, in any format and with any logging."""
     (tmp_path / "a.yaml").write_text(cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}"))
     (tmp_path / "b.yaml").write_text(cluster(f"client:\n  ssl.key.pem: |\n    {PLANTED}\n  a: [", name="other"))
     code, output = validate(tmp_path, capfd, *words)
@@ -52,7 +52,7 @@ def test_no_output_shows_a_planted_secret(
 def test_validate_needs_no_secret(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """References are not followed to validate: a fork's pull request is validated without any secret."""
+    """Validation resolves no references: the pull request of a fork is validated without secrets."""
     monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
     (tmp_path / "a.yaml").write_text(cluster("client: {sasl.password: '${env:KAFKA_PASSWORD}'}"))
     code, _ = validate(tmp_path, capfd)
