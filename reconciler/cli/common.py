@@ -45,19 +45,15 @@ PlanAndPaths = Annotated[
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 DEFAULT_PATHS = (Path("manifests"),)
-_RENDERINGS = {
-    Format.TEXT: Rendering.TEXT,
-    Format.JSON: Rendering.JSON,
-    Format.GITHUB: Rendering.GITHUB,
-    Format.SARIF: Rendering.SARIF,
-}
 
 
 def diagnostics_text(diagnostics: Sequence[Diagnostic], output: Format) -> str:
     """Render diagnostics. Raises UsageError for a format that they do not have."""
-    if output not in _RENDERINGS:
-        raise UsageError(f"-o {output}: diagnostics come as {', '.join(_RENDERINGS)}")
-    return render(diagnostics, _RENDERINGS[output])
+    try:
+        rendering = Rendering(output.value)
+    except ValueError:
+        raise UsageError(f"-o {output}: diagnostics have the formats {', '.join(Rendering)}") from None
+    return render(diagnostics, rendering)
 
 
 def load(paths: list[Path] | None, settings: Settings) -> ManifestSet:
@@ -66,7 +62,7 @@ def load(paths: list[Path] | None, settings: Settings) -> ManifestSet:
         return pipeline.load(paths or DEFAULT_PATHS, now_ms=now_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
         diagnostics = [diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic)]
-        output = settings.output if settings.output in _RENDERINGS else Format.TEXT
+        output = Format.TEXT if settings.output is Format.MD else settings.output
         text = diagnostics_text(diagnostics, output)
         if output is Format.TEXT:
             console.print_stderr(text.rstrip("\n"))

@@ -7,7 +7,6 @@ in the past, rules across manifests, valid regular expressions); only loading ch
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -29,24 +28,6 @@ def schemas() -> Mapping[str, str]:
     files = {"manifest.json": _any_manifest(names, models)}
     files |= {f"{_kebab_case(name)}.json": _one_kind(name, models) for name in names}
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in files.items()}
-
-
-def write(directory: Path) -> list[str]:
-    """Write the outdated files, and return their names."""
-    names = outdated_files(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        (directory / name).write_text(schemas()[name], encoding="utf-8")
-    return names
-
-
-def outdated_files(directory: Path) -> list[str]:
-    """Return the names of files under `directory` that are missing or differ from the models."""
-    return [
-        name
-        for name, text in schemas().items()
-        if not (path := directory / name).is_file() or path.read_text(encoding="utf-8") != text
-    ]
 
 
 def _any_manifest(names: list[str], models: Mapping[str, Any]) -> dict[str, Any]:

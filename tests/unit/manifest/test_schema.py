@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler.cli.app import run
 from reconciler.manifest import schema
 from reconciler.manifest.files import load
 from reconciler.policies import KINDS
@@ -65,16 +66,25 @@ def documents(text: str) -> list[Any]:
 
 def test_schemas_are_fresh() -> None:
     """`schemas/*.json` is generated from the models and committed."""
-    assert schema.outdated_files(ROOT / "schemas") == []
+    assert run(["schema", str(ROOT / "schemas"), "--check"]) == 0
 
 
-def test_only_outdated_files_are_written(tmp_path: Path) -> None:
-    """An outdated file is written once; a changed file is outdated again."""
-    names = schema.write(tmp_path / "schemas")
-    assert sorted(names) == sorted(schema.schemas())
-    assert schema.write(tmp_path / "schemas") == []
+def test_only_outdated_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Outdated files are reported, written once, and reported again after a change."""
+
+    def written() -> str:
+        assert run(["schema", str(tmp_path / "schemas")]) == 0
+        return capsys.readouterr().out
+
+    assert run(["schema", str(tmp_path / "schemas"), "--check"]) == 1
+    total = len(capsys.readouterr().err.splitlines())
+    assert total > len(schema.schemas())
+    assert written().startswith(f"{total} of {total} ")
+    assert written().startswith(f"0 of {total} ")
     (tmp_path / "schemas" / "waiver.json").write_text("{}")
-    assert schema.outdated_files(tmp_path / "schemas") == ["waiver.json"]
+    assert run(["schema", str(tmp_path / "schemas"), "--check"]) == 1
+    assert "waiver.json is outdated" in capsys.readouterr().err
+    assert written().startswith(f"1 of {total} ")
 
 
 @pytest.mark.parametrize("name", sorted(schema.schemas()))

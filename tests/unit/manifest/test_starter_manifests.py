@@ -7,6 +7,7 @@ import pytest
 from reconciler.errors import UsageError
 from reconciler.gitops.starter_manifests import starter_manifests
 from reconciler.manifest.files import load
+from reconciler.policies import POLICIES
 from tests.unit.manifest.broken import NOW_MS
 
 ROOT = Path(__file__).parents[3]
@@ -20,13 +21,13 @@ def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = (
 
 
 def test_validate_passes_on_it(tmp_path: Path) -> None:
-    """ "`init` writes a first set …, and `validate` passes on it": without a warning."""
+    """ "`init` writes a first set …, and `validate` passes on it", without a warning; the set has an example of each policy."""
     loaded = load([written(tmp_path, servers=("a:1", "[::1]:2"))], now_ms=NOW_MS)
     assert loaded.warnings == ()
     part = loaded.for_cluster("prod-eu")
     assert part.cluster.spec.cluster_id == "5L6g3nShT-eMCtK--X86sw"
     assert part.cluster.spec.bootstrap_servers == ("a:1", "[::1]:2")
-    assert [policy.address.kind for policy in part.policies] == ["GroupRemoval", "LeaderPolicy", "RetentionFloor"]
+    assert [policy.address.kind for policy in part.policies] == sorted(kind.__name__ for kind in POLICIES)
 
 
 def test_limits_that_it_shows_are_the_defaults(tmp_path: Path) -> None:
