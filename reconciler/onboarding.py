@@ -1,11 +1,10 @@
-"""What somebody needs before the first plan: the first files of a repository, and a checkup of a connection and its rights.
+"""The steps before the first plan: the first files of a repository, and a check of the connection and permissions.
 
-Beside pipeline.py, which plans and applies. Nothing here changes a cluster, but for the journal's topic when it was asked for.
+Only `create_journal` changes a cluster: it creates the journal topic, if the user asked for it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 from pydantic import ValidationError
 
@@ -23,7 +22,7 @@ from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.selector import Selector
 from reconciler.pipeline import RunOptions
 from reconciler.plan import planner
-from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 
 SCHEMA = "schemas/manifest.json"
@@ -32,7 +31,7 @@ FOREVER_MS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCheck:
-    """What the manifests of one cluster want of it, and what was found."""
+    """The access that the manifests of one cluster need, and the report of the checks."""
 
     cluster: str
     bootstrap_servers: tuple[str, ...]
@@ -49,59 +48,84 @@ def first_files(
     journal_topic: str | None = None,
     workflows: Mapping[str, str],
 ) -> Mapping[str, str]:
-    """Path → text of a first repository, for the cluster that answers at these addresses.
+    """Return path → text of a first repository for the cluster at these addresses.
 
-    `client`: librdkafka properties as a manifest has them, references for secrets; `workflows`: from `workflow_files`, or nothing.
-    Raises UsageError for what no manifest may hold, and ClusterUnreachable.
+    `client`: librdkafka properties as a manifest has them, with references for secrets. `workflows`:
+    from `workflow_files`, or empty. Raises UsageError for invalid manifests, and ClusterUnreachable.
     """
-    made = _connection(bootstrap_servers, name, client, run, journal_topic)
-    run.progress(f"asking {', '.join(bootstrap_servers)} for the cluster id")
-    cluster_id = connect.cluster_id(made)
-    found = dict(
-        starter_manifests(
-            cluster_id, bootstrap_servers, name, client=client, journal_topic=journal_topic, schema=SCHEMA
-        )
+    connection = _connection(bootstrap_servers, name, client, run, journal_topic)
+    run.progress(f"reading the cluster id from {', '.join(bootstrap_servers)}")
+    cluster_id = connect.cluster_id(connection)
+    manifests = starter_manifests(
+        cluster_id, bootstrap_servers, name, client=client, journal_topic=journal_topic, schema=SCHEMA
     )
-    found[SCHEMA] = schema.schemas()["manifest.json"]
-    return {**found, **workflows}
+    return {**manifests, SCHEMA: schema.schemas()["manifest.json"], **workflows}
 
 
 def workflow_files(action: str | None) -> Mapping[str, str]:
-    """Path → text of the workflows. `action`: OWNER/NAME@COMMIT that they install this program from; default: where it came from.
+    """Return path → text of the workflows.
 
-    Raises UsageError where neither tells.
+    `action`: OWNER/NAME@COMMIT from which they install this program; None: the source of this
+    installation. Raises UsageError if neither is known.
     """
-    origin = install_source.parse_action_ref(action) if action else install_source.installed_source()
-    if origin is None:
+    source = install_source.parse_action_ref(action) if action else install_source.installed_source()
+    if source is None:
         raise UsageError(
-            "the workflows install this program from a commit of its repository on GitHub, and this installation does not tell from "
-            "which: say --action OWNER/NAME@COMMIT, or --no-workflows"
+            "the workflows install this program from a commit on GitHub, and the commit of this installation is unknown: "
+            "add --action OWNER/NAME@COMMIT, or --no-workflows"
         )
-    return {str(path): text for path, text in gitops.github(origin, version=__version__).items()}
+    return {str(path): text for path, text in gitops.github(source, version=__version__).items()}
 
 
-def make_journal(
+def create_journal(
     bootstrap_servers: Sequence[str], name: str, run: RunOptions, *, client: Mapping[str, str], topic: str
 ) -> None:
-    """Make the journal's topic, kept for ever; one that is there stays as it is. Raises JournalUnavailable."""
-    run.progress(f"making the topic {topic}")
+    """Create the journal topic with unlimited retention, unless it exists. Raises JournalUnavailable."""
+    run.progress(f"creating the topic {topic}")
     journals.create_topic(_connection(bootstrap_servers, name, client, run), topic, retention_ms=FOREVER_MS)
 
 
 def checkup(manifests: ClusterManifests, run: RunOptions, *, elections_only: bool = False) -> ClusterCheck:
-    """Ask the cluster for everything that these manifests need, or only their LeaderPolicies.
+    """Check a cluster for everything that these manifests need, or only for their elections.
 
     Raises ClusterUnreachable and WrongCluster.
     """
-    policies = tuple(p for p in manifests.policies if isinstance(p, LeaderPolicy) or not elections_only)
-    wanted = _wanted(manifests.cluster, policies, observed_at_ms=run.clock())
-    made = pipeline.open_connection(manifests.cluster, run)
-    run.progress("asking for versions, clocks and rights")
+    policies = [p for p in manifests.policies if not elections_only or p.write_access().resource == "cluster"]
+    required = required_access(manifests.cluster, policies, observed_at_ms=run.clock())
+    connection = pipeline.open_connection(manifests.cluster, run)
+    run.progress("reading versions, clocks and permissions")
     return ClusterCheck(
         cluster=manifests.cluster.metadata.name,
-        bootstrap_servers=made.bootstrap_servers,
-        wanted=wanted,
-        found=doctor.run_checks(made, wanted, cluster_id=manifests.cluster.spec.cluster_id),
+        bootstrap_servers=connection.bootstrap_servers,
+        wanted=required,
+        found=doctor.run_checks(connection, required, cluster_id=manifests.cluster.spec.cluster_id),
+    )
+
+
+def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int) -> RequiredAccess:
+    """Return what planning reads and what applying writes; protected subjects are never written."""
+    spec = cluster.spec
+    journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
+    protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
+    accesses = [policy.write_access() for policy in policies]
+
+    def selections(resource: str) -> tuple[Selection, ...]:
+        return tuple(
+            Selection(
+                selectors=tuple(access.selectors),
+                excluding=(*access.excluding, *protected[resource]),
+                patterns_skip_underscore=access.patterns_skip_underscore,
+            )
+            for access in accesses
+            if access.resource == resource
+        )
+
+    return RequiredAccess(
+        needs=planner.needs(policies, observed_at_ms),
+        purges=selections("topic"),
+        removals=selections("group"),
+        elections=bool(selections("cluster")),
+        journal_topic=spec.journal.topic,
     )
 
 
@@ -112,7 +136,7 @@ def _connection(
     run: RunOptions,
     journal_topic: str | None = None,
 ) -> Connection:
-    """The connection that a Cluster manifest of this content would give, checked as one."""
+    """Return the connection of a Cluster manifest with this content, validated as a manifest."""
     try:
         cluster = Cluster.model_validate(
             {
@@ -127,37 +151,8 @@ def _connection(
                 },
             }
         )
-    except ValidationError as refused:
-        told = (f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in refused.errors(include_input=False))
-        raise UsageError("no manifest may hold this: " + "; ".join(told)) from None
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+        raise UsageError("the Cluster manifest would be invalid: " + "; ".join(problems)) from None
     resolved = secrets.resolve(cluster)
     return Connection(bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s)
-
-
-def _wanted(cluster: Cluster, policies: Sequence[Policy], *, observed_at_ms: int) -> RequiredAccess:
-    spec = cluster.spec
-    journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
-    purges = []
-    removals = []
-    elections = False
-    for policy in policies:
-        match policy:
-            case RetentionFloor():
-                excluding = (*(policy.spec.except_topics or ()), *(spec.protect.topics or ()), *journal)
-                purges.append(
-                    Selection(selectors=policy.spec.topics, excluding=excluding, patterns_skip_underscore=True)
-                )
-            case GroupRemoval():
-                excluding = (*(policy.spec.except_groups or ()), *(spec.protect.groups or ()))
-                removals.append(Selection(selectors=policy.spec.groups, excluding=excluding))
-            case LeaderPolicy():
-                elections = True
-            case _:
-                assert_never(policy)
-    return RequiredAccess(
-        needs=planner.scan_request(policies, observed_at_ms),
-        purges=tuple(purges),
-        removals=tuple(removals),
-        elections=elections,
-        journal_topic=spec.journal.topic,
-    )

@@ -50,14 +50,14 @@ def doctor(
     ] = "User:reconciler",
 ) -> int:
     """Connect, check versions, clock and rights. Exit 1 where something that is needed is missing or could not be checked."""
-    manifests = common.load(paths, settings, now_ms=common.clock()())
+    manifests = common.load(paths, settings)
     checkups = []
     for part in common.clusters(manifests, settings):
         with common.running(settings) as run:
             apart = purpose is Role.ELECTIONS and not show_acls
             checkups.append(onboarding.checkup(part, run, elections_only=apart))
 
-    def rendered(chosen: Format, colour: bool) -> str:
+    def rendered(chosen: Format, color: bool) -> str:
         match chosen:
             case Format.TEXT if show_acls:
                 return "".join(f"{line}\n" for checkup in checkups for line in _commands(checkup, principal))
@@ -69,7 +69,7 @@ def doctor(
                     for line in lines
                     for part in wrapped(line.plain, width=width, style=str(line.style), indent=_INDENT)
                 )
-                return console.styled(fitted, colour=colour)
+                return console.styled(fitted, color=color)
             case Format.JSON:
                 return _json(checkups, principal)
             case Format.MD | Format.GITHUB | Format.SARIF:

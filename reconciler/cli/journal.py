@@ -20,16 +20,17 @@ def journal(
     address: Annotated[str | None, typer.Option("--address", help="Only this address, or this prefix of one.")] = None,
 ) -> int:
     """Show what was intended and what became of it, oldest first."""
-    manifests = common.load(paths, settings, now_ms=common.clock()())
+    manifests = common.load(paths, settings)
     part = common.one_cluster(manifests, settings)
     with common.running(settings) as run:
         entries = list(pipeline.journal_entries(part, run, address=address))
 
-    def rendered(chosen: Format, colour: bool) -> str:
+    def rendered(chosen: Format, color: bool) -> str:
         match chosen:
             case Format.TEXT:
-                lines = report.write_lines(report.journal_report(entries), width=common.terminal_width())
-                return console.styled(lines, colour=colour)
+                return console.styled(
+                    report.write_lines(report.journal_report(entries), width=common.terminal_width()), color=color
+                )
             case Format.JSON:
                 return "".join(
                     harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries

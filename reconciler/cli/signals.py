@@ -1,6 +1,7 @@
-"""Ctrl-C during apply: the first sends nothing new and waits for what is in flight, the second leaves at once. SIGTERM counts as one.
+"""Handles SIGINT and SIGTERM during apply.
 
-Leaving at once answers 130 only where no request had gone out; else 5, since nobody waited to see what became of it.
+The first signal stops new requests and waits for those in flight; the second ends the process. It
+then exits with 130 if no request was sent, else with 5, because the outcome is unknown.
 """
 
 import os
@@ -13,70 +14,70 @@ from types import FrameType
 from reconciler.apply.results import EXIT_PARTLY
 
 EXIT_INTERRUPTED = 130
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SignalState:
-    """How often a signal came, and whether anything may have been written by then."""
+    """The number of signals, and whether a request may have been sent. Call it: whether to stop."""
 
     def __init__(self) -> None:
-        self._asked = 0
+        self._count = 0
         self._sent = False
 
     def __call__(self) -> bool:
-        """Whether to stop."""
-        return self._asked > 0
+        return self._count > 0
 
     def sending(self) -> None:
-        """A request is about to go out. Called from the threads that send."""
+        """Record that a request is about to be sent. Called from any thread."""
         self._sent = True
 
-    def heard(self) -> None:
-        """One more signal."""
-        self._asked += 1
-        if self._asked > 1:
+    def receive(self) -> None:
+        """Count one more signal; the second one ends the process."""
+        self._count += 1
+        if self._count > 1:
             os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
-        # In a thread that nobody waits for: with a reader that stalls the next signal would not be heard.
-        threading.Thread(target=_say_stopping, name="stopping", daemon=True).start()
+        # In a thread of its own: if the reader of stderr stalls, the next signal must still be received.
+        threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
 
 
 @contextmanager
 def handle_signals() -> Iterator[SignalState]:
-    """Says whether to stop, true from the first signal on. To be entered in the main thread.
+    """Yield the state of signals; to be entered in the main thread.
 
-    A thread of its own hears of each signal. A Python handler would wait for the main thread, which may wait for a silent broker itself:
-    it wakes only for signals that the kernel gave to it and no other thread, and takes two that came meanwhile for one.
+    A separate thread receives each signal. A Python handler would run in the main thread, which may
+    wait for an unresponsive broker: the kernel may deliver the signal to another thread, and two
+    signals in the meantime count as one.
     """
-    interrupts = SignalState()
-    listening, told = os.pipe()
-    os.set_blocking(told, False)
-    before = {number: signal.signal(number, _unheard) for number in _NUMBERS}
-    woken = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    listener = threading.Thread(target=_listen, args=(listening, interrupts), name="signals", daemon=True)
+    state = SignalState()
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    previous_handlers = {number: signal.signal(number, _ignore) for number in _SIGNALS}
+    previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(read_fd, state), name="signals", daemon=True)
     listener.start()
     try:
-        yield interrupts
+        yield state
     finally:
-        signal.set_wakeup_fd(woken)
-        for number, handler in before.items():
+        signal.set_wakeup_fd(previous_fd)
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
-        os.close(told)
+        os.close(write_fd)
         listener.join()
-        os.close(listening)
+        os.close(read_fd)
 
 
-def _say_stopping() -> None:
-    # Not through print: a signal that comes while the main thread prints would find its buffer taken.
+def _print_stopping() -> None:
+    # Not with print(): the main thread may hold the buffer's lock.
     with suppress(OSError):
-        os.write(2, b"stopping: nothing new is sent, waiting for what is in flight (again to leave at once)\n")
+        os.write(2, b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n")
 
 
-def _listen(to: int, interrupts: SignalState) -> None:
-    while numbers := os.read(to, 64):
+def _listen(read_fd: int, state: SignalState) -> None:
+    while numbers := os.read(read_fd, 64):
         for number in numbers:
-            if number in _NUMBERS:
-                interrupts.heard()
+            if number in _SIGNALS:
+                state.receive()
 
 
-def _unheard(_number: int, _frame: FrameType | None) -> None:
-    """Something has to be installed, or the signal would end the process."""
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Replace the default handler, which would end the process."""

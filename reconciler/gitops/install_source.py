@@ -1,7 +1,7 @@
-"""Where this program comes from on GitHub: the repository and commit that a user's workflows install it from.
+"""Finds the GitHub repository and commit that a user's workflows install this program from.
 
-Told by the user, by the installation's own record (PEP 610), or by the checkout that it runs from; never guessed, and never a package
-index's name, which anybody could register.
+Sources are the user, the installation's own record (PEP 610) and the checkout that the program runs
+from. The name of a package index is no source, because anyone could register it.
 """
 
 import json
@@ -18,8 +18,8 @@ from reconciler.errors import UsageError
 
 DISTRIBUTION = "kafka-reconciler"
 
-_NAMED = re.compile(r"(?P<repository>[A-Za-z0-9-]+/[A-Za-z0-9._-]+)@(?P<commit>[0-9a-f]{40})")
-_GITHUB = re.compile(
+_ACTION_REF = re.compile(r"(?P<repository>[A-Za-z0-9-]+/[A-Za-z0-9._-]+)@(?P<commit>[0-9a-f]{40})")
+_GITHUB_URL = re.compile(
     r"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@github\.com:)"
     r"(?P<repository>[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?"
 )
@@ -34,15 +34,15 @@ class InstallSource:
 
 
 def parse_action_ref(text: str) -> InstallSource:
-    """`OWNER/NAME@COMMIT` taken apart. Raises UsageError: a branch or a tag can be moved by whoever holds that repository."""
-    match = _NAMED.fullmatch(text)
+    """Parse `OWNER/NAME@COMMIT`. Raises UsageError for a branch or a tag, because their owner can move them."""
+    match = _ACTION_REF.fullmatch(text)
     if match is None:
-        raise UsageError(f"--action {text}: expected OWNER/NAME@COMMIT, with all 40 hex digits of the commit")
+        raise UsageError(f"--action {text}: expected OWNER/NAME@COMMIT with all 40 hex digits of the commit")
     return InstallSource(match["repository"], match["commit"])
 
 
 def installed_source() -> InstallSource | None:
-    """Where this installation came from, if that was a commit on GitHub."""
+    """Return the source of this installation; None: it is not a commit on GitHub."""
     try:
         record = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:
@@ -51,38 +51,36 @@ def installed_source() -> InstallSource | None:
 
 
 def from_direct_url(record: str) -> InstallSource | None:
-    """What a `direct_url.json` says: a commit of a GitHub repository, or a folder that is a checkout of one."""
-    told = json.loads(record)
-    url = str(told.get("url", ""))
-    if "vcs_info" in told:
-        commit = str(told["vcs_info"].get("commit_id", ""))
-        return _home(url, commit)
-    if urlparse(url).scheme == "file" and "dir_info" in told:
+    """Read a `direct_url.json`: a commit of a GitHub repository, or the folder of a checkout."""
+    document = json.loads(record)
+    url = str(document.get("url", ""))
+    if "vcs_info" in document:
+        return _install_source(url, str(document["vcs_info"].get("commit_id", "")))
+    if urlparse(url).scheme == "file" and "dir_info" in document:
         return checkout(Path(url2pathname(urlparse(url).path)))
     return None
 
 
 def checkout(folder: Path) -> InstallSource | None:
-    """The commit that is checked out in a folder, if its remote `origin` is on GitHub and has that commit."""
+    """Return the commit of a checkout, if its remote `origin` is on GitHub and has that commit."""
     commit, origin = _git(folder, "rev-parse", "HEAD"), _git(folder, "remote", "get-url", "origin")
     if not commit or not origin or not _git(folder, "branch", "--remotes", "--contains", commit):
         return None
-    return _home(origin, commit)
+    return _install_source(origin, commit)
 
 
-def _home(url: str, commit: str) -> InstallSource | None:
-    match = _GITHUB.fullmatch(url)
+def _install_source(url: str, commit: str) -> InstallSource | None:
+    match = _GITHUB_URL.fullmatch(url)
     return InstallSource(match["repository"], commit) if match and re.fullmatch(r"[0-9a-f]{40}", commit) else None
 
 
-def _git(folder: Path, *words: str) -> str:
-    """What git says, without the end of the line; nothing where there is no git, no repository or no answer."""
+def _git(folder: Path, *arguments: str) -> str:
+    """Return the output of git without its newline; empty if git fails or is missing."""
     if shutil.which("git") is None:
         return ""
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=30, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,91 +1,17 @@
-"""The first set of manifests that `init` writes: a Cluster, and one example of each kind that changes nothing until somebody edits it.
+"""Fills the templates of the first manifests that `init` writes: a Cluster and one example per kind.
 
-Harmless by construction: the examples name topics and groups that no cluster has, and a floor that keeps everything.
+The examples are harmless: they name topics and groups that no cluster has. A template is a file in
+templates/, and becomes a file of the same name.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from importlib.resources import files
 
 from reconciler.errors import UsageError
 from reconciler.policies.fields import NAME_TEXT
 
 _MODELINE = "# yaml-language-server: $schema="
-
-_CLUSTER = """apiVersion: reconciler/v1
-kind: Cluster
-metadata:
-  name: {name}
-spec:
-  clusterId: {cluster_id} # found by connecting; plan and apply refuse any other cluster
-  bootstrapServers:
-{servers}
-{client}  # protect:                              # never lose records; never removed
-  #   topics: ["payments.*"]
-  #   groups: [billing]
-  limits: # of one plan; these are the defaults, and only a Waiver gets past
-    topics: 50
-    recordsPercentPerTopic: 90
-    recordsPercent: 50
-    groups: 20
-    groupsPercent: 50
-    elections: 1000
-    uncleanElections: 0
-{journal}"""
-
-_CLIENT = """  # client:                               # librdkafka properties, passed through
-  #   security.protocol: SASL_SSL
-  #   sasl.mechanism: SCRAM-SHA-512
-  #   sasl.username: reconciler
-  #   sasl.password: ${env:KAFKA_PASSWORD}  # or ${file:…}; a literal secret is refused
-"""
-
-_JOURNAL = """  # journal:
-  #   topic: _reconciler.journal          # an audit trail that outlives a CI runner; default: a file
-"""
-
-_FLOOR = """apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata:
-  name: example-floor
-  cluster: {name}
-  owner: platform
-  reason: an example; no cluster has a topic that this pattern matches
-spec:
-  topics: ["reconciler-example-*"] # exact names, globs, or regex:^test-[0-9]+$
-  expectAtMost: 0 # topics that the pattern may match; more is refused
-  keep: # what any rule keeps stays
-    newerThan: 30d
-    last: 1_000_000
-    # unreadBy: [billing]           # whatever one of these groups has not committed past
-  consumers: block # a group that is still behind the floor blocks it
-"""
-
-_REMOVAL = """apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata:
-  name: example-removal
-  cluster: {name}
-  owner: platform
-  reason: an example; no cluster has a group that this pattern matches
-spec:
-  groups: ["reconciler-example-*"]
-  expectAtMost: 0
-  idleFor: 7d # evidence from the commit log: EMPTY alone is not unused
-"""
-
-_LEADERS = """apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata:
-  name: example-leaders
-  cluster: {name}
-  owner: platform
-  reason: an example; no cluster has a topic that this pattern matches
-spec:
-  topics: ["reconciler-example-*"] # ["*"] for all of the cluster
-  election: preferred
-  tolerance: 0
-"""
 
 
 def starter_manifests(
@@ -97,43 +23,51 @@ def starter_manifests(
     journal_topic: str | None = None,
     schema: str = "schemas/manifest.json",
 ) -> Mapping[str, str]:
-    """Path → text, relative to the repository's root. `schema`: the schema file's path from there.
+    """Return path → text, relative to the root of the repository, as is the path `schema`.
 
-    `client`: librdkafka properties, references such as ${env:KAFKA_PASSWORD} among them. None for it or the journal: a comment
-    that shows how.
+    `client`: librdkafka properties, with references such as ${env:KAFKA_PASSWORD}. Without them or
+    without a journal topic, the file holds a comment that shows how to add them. All arguments are
+    written as quoted YAML text; loading refuses invalid values.
 
-    What the caller passes is written as YAML text in quotes, whatever it holds; `load` refuses what cannot be right.
-    Raises UsageError for a name that no manifest can have, since it becomes a folder, too.
+    Raises UsageError for an invalid name, because the name is also a folder.
     """
     if not re.fullmatch(NAME_TEXT, name):
-        raise UsageError(f"a Cluster cannot be called {name!r}: lower-case letters, digits, `.` and `-`, at most 63")
-    servers = "\n".join(f"    - {_quoted(server)}" for server in bootstrap_servers)
-    cluster = _CLUSTER.format(
-        name=_quoted(name),
-        cluster_id=_quoted(cluster_id),
-        servers=servers,
-        client=_client(client) if client else _CLIENT,
-        journal=f"  journal:\n    topic: {_quoted(journal_topic)}\n" if journal_topic else _JOURNAL,
-    )
-    texts = {
-        f"manifests/{name}/cluster.yaml": cluster,
-        f"manifests/{name}/retention.yaml": _FLOOR.format(name=_quoted(name)),
-        f"manifests/{name}/groups.yaml": _REMOVAL.format(name=_quoted(name)),
-        f"manifests/{name}/leaders.yaml": _LEADERS.format(name=_quoted(name)),
+        raise UsageError(
+            f"{name!r} is not a valid name of a Cluster: use lower-case letters, digits, `.` and `-`, at most 63 characters"
+        )
+    values = {
+        "name": _quoted(name),
+        "cluster_id": _quoted(cluster_id),
+        "bootstrap_servers": "\n".join(f"    - {_quoted(server)}" for server in bootstrap_servers),
     }
-    return {path: f"{_MODELINE}{_upwards(path)}{schema}\n{text}" for path, text in texts.items()}
+    properties = "".join(f"    {_quoted(key)}: {_quoted(value)}\n" for key, value in (client or {}).items())
+    sections = {
+        "client": properties and f"  client: # librdkafka properties, passed through\n{properties}",
+        "journal": f"  journal:\n    topic: {_quoted(journal_topic)}\n" if journal_topic else "",
+    }
+    templates = sorted(files(__package__).joinpath("templates").iterdir(), key=lambda template: template.name)
+    return {
+        f"manifests/{name}/{template.name}": f"{_MODELINE}../../{schema}\n"
+        + _filled(template.read_text(encoding="utf-8"), values, sections)
+        for template in templates
+        if template.name.endswith(".yaml")
+    }
 
 
-def _client(properties: Mapping[str, str]) -> str:
-    lines = (f"    {_quoted(name)}: {_quoted(value)}\n" for name, value in properties.items())
-    return "  client: # librdkafka properties, passed through\n" + "".join(lines)
+def _filled(template: str, values: Mapping[str, str], sections: Mapping[str, str]) -> str:
+    """Fill each `{{value}}`, and replace each `{{section:}} … {{:section}}` if the section has a text.
 
+    One pass fills both, so that the text of a section is never taken for a template.
+    """
 
-def _upwards(path: str) -> str:
-    return "../" * (len(PurePosixPath(path).parts) - 1)
+    def replacement(match: re.Match[str]) -> str:
+        return values[match["value"]] if match["value"] else sections[match["section"]] or match["default"]
+
+    pattern = r"\{\{(?P<section>\w+):\}\}\n(?P<default>.*?)\{\{:(?P=section)\}\}\n|\{\{(?P<value>\w+)\}\}"
+    return re.sub(pattern, replacement, template, flags=re.DOTALL)
 
 
 def _quoted(text: str) -> str:
-    """A double-quoted YAML scalar."""
+    """Return a double-quoted YAML scalar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'

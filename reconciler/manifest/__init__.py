@@ -1,1 +1,1 @@
-"""Manifests in: YAML files to validated policies, with a position for everything that is wrong. What policies mean is in kinds/."""
+"""Loads manifests: YAML files to validated policies, with a position for every error."""

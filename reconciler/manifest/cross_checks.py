@@ -1,233 +1,232 @@
-"""What only the whole set shows: names used twice, subjects claimed twice, clusters and policies that are not there.
+"""Rules that need the complete set: duplicate names, double claims, unknown clusters and policies.
 
-Refused manifests count as far as their names go: a typing mistake in one must not make others look wrong.
+Refused manifests count with their names, so that a typing mistake in one manifest does not make
+others look wrong.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from reconciler.manifest.diagnostics import Diagnostic, Related, Severity
+from reconciler.manifest.diagnostics import Diagnostic, Related
 from reconciler.manifest.parse import ParsedManifest
-from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
+from reconciler.manifest.validation_errors import context_text
+from reconciler.model.action import Mode
+from reconciler.policies import Policy
+from reconciler.policies.base import ExactClaim
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
-from reconciler.text.formatting import format_instant
 from reconciler.text.suggest import did_you_mean
 
-_POLICIES = ("RetentionFloor", "GroupRemoval", "LeaderPolicy")
+_NAMES_SHOWN = 5
 
 
 def cluster_of(item: ParsedManifest, clusters: Sequence[str]) -> str | None:
-    """The name of the cluster that `item` belongs to; None: not known."""
-    if item.kind == "Cluster":
+    """Return the name of the cluster that `item` belongs to; None: it is unknown."""
+    if item.model is Cluster:
         return item.name
     return item.cluster or (clusters[0] if len(clusters) == 1 else None)
 
 
-def cross_check(items: Sequence[ParsedManifest], *, complete: bool, now_ms: int) -> Iterator[Diagnostic]:
-    """Diagnostics in no particular order. `complete` False: some file could not be read to its end, so absence proves nothing."""
-    clusters = sorted({item.name for item in items if item.kind == "Cluster"})
-    yield from _same_name(items, clusters)
-    yield from _claims(items, clusters)
-    yield from _same_cluster_id(items)
-    yield from _journal_topics(items, clusters)
+def cross_check(items: Sequence[ParsedManifest], *, complete: bool) -> Iterator[Diagnostic]:
+    """Yield diagnostics in no particular order.
+
+    `complete` False: a file could not be read to its end, so a missing manifest proves nothing.
+    """
+    manifests = _Manifests.of(items)
+    yield from _duplicate_names(manifests)
+    yield from _double_claims(manifests)
+    yield from _duplicate_cluster_ids(manifests)
+    yield from _journal_rules(manifests)
     if complete:
-        yield from _which_cluster(items, clusters)
-        yield from _waived(items, clusters)
-        yield from _nothing_desired(items, clusters)
-    yield from _warnings(items, clusters, now_ms=now_ms)
+        yield from _cluster_references(manifests)
+        yield from _waived_policies(manifests)
+        yield from _clusters_without_policy(manifests)
 
 
-def _same_name(items: Sequence[ParsedManifest], clusters: Sequence[str]) -> Iterator[Diagnostic]:
-    first: dict[tuple[str, str, str | None], ParsedManifest] = {}
-    for item in items:
-        other = first.setdefault((item.kind, item.name, cluster_of(item, clusters)), item)
+@dataclass(frozen=True, slots=True)
+class _Manifests:
+    """The parsed manifests, and the names of their clusters in order."""
+
+    items: Sequence[ParsedManifest]
+    cluster_names: Sequence[str]
+
+    @classmethod
+    def of(cls, items: Sequence[ParsedManifest]) -> "_Manifests":
+        return cls(items, sorted({item.name for item in items if item.model is Cluster}))
+
+    def cluster_of(self, item: ParsedManifest) -> str | None:
+        return cluster_of(item, self.cluster_names)
+
+    @property
+    def policies(self) -> list[ParsedManifest]:
+        """Manifests of a policy's kind, refused ones included."""
+        return [item for item in self.items if issubclass(item.model, Policy)]
+
+
+def _duplicate_names(manifests: _Manifests) -> Iterator[Diagnostic]:
+    first: dict[tuple[str, str | None], ParsedManifest] = {}
+    for item in manifests.items:
+        other = first.setdefault((item.address, manifests.cluster_of(item)), item)
         if other is not item:
-            yield _between("M301", f"`{item.address}` is declared twice", item, other, "declared first here")
+            yield _diagnostic(
+                item,
+                "M301",
+                f"`{item.address}` is declared twice",
+                ("metadata", "name"),
+                hint="rename one of the two",
+                related=_related(other, ("metadata", "name"), "the first declaration"),
+            )
 
 
-def _between(
-    code: str, message: str, item: ParsedManifest, other: ParsedManifest, said: str, hint: str = ""
-) -> Diagnostic:
-    span = item.name_span()
-    related = (Related(other.source.place(other.name_span()), said),)
-    where = f"in {item.address}, metadata"
-    return item.source.diagnostic(
-        code, message, span=span, hint=hint or "rename one of the two", where=where, related=related
+_Claimant = tuple[ParsedManifest, ExactClaim]
+
+
+def _double_claims(manifests: _Manifests) -> Iterator[Diagnostic]:
+    """Yield claims by exact names that overlap.
+
+    What patterns match is known only on the live cluster; the planner decides about it.
+    """
+    complete: dict[tuple[str | None, str, str], _Claimant] = {}
+    by_partition: dict[tuple[str | None, str, str], dict[int, _Claimant]] = {}
+    for item in manifests.policies:
+        for claim in item.manifest.exact_claims() if isinstance(item.manifest, Policy) else ():
+            key = (manifests.cluster_of(item), item.kind, claim.subject)
+            claimant = (item, claim)
+            partitions = by_partition.setdefault(key, {})
+            if claim.partitions is None:
+                other = complete.setdefault(key, claimant)
+                if other is claimant and partitions:
+                    other = next(iter(partitions.values()))
+            else:
+                earlier = [partitions.setdefault(number, claimant) for number in claim.partitions]
+                earlier.append(complete.get(key, claimant))
+                other = next((c for c in earlier if c[0] is not item), claimant)
+            if other[0] is not item:
+                yield _double_claim(claimant, other)
+
+
+def _double_claim(claimant: _Claimant, other: _Claimant) -> Diagnostic:
+    (item, claim), (other_item, other_claim) = claimant, other
+    return _diagnostic(
+        item,
+        "M302",
+        f"two policies claim `{claim.subject}`, so neither may act on it",
+        claim.path,
+        hint="remove it from one of the two",
+        related=_related(other_item, other_claim.path, f"`{other_item.address}` claims it first"),
     )
 
 
-def _claims(items: Sequence[ParsedManifest], clusters: Sequence[str]) -> Iterator[Diagnostic]:
-    """Claims by exact names. What patterns meet is known only on the live cluster, and decided by the planner."""
-    whole: dict[tuple[str | None, str, str], Claim] = {}
-    parts: dict[tuple[str | None, str, str], dict[int, Claim]] = {}
-    for item in items:
-        for subject, partitions, path in _claimed(item):
-            key = (cluster_of(item, clusters), item.kind, subject)
-            claim = (item, path)
-            taken = parts.setdefault(key, {})
-            if partitions is None:
-                other = whole.setdefault(key, claim)
-                if other is claim and taken:
-                    other = next(iter(taken.values()))
-            else:
-                found = (taken.setdefault(partition, claim) for partition in partitions)
-                other = next((c for c in [*found, whole.get(key, claim)] if c[0] is not item), claim)
-            if other[0] is not item:
-                yield _claimed_twice(claim, other, subject)
-
-
-Claim = tuple[ParsedManifest, tuple[str | int, ...]]
-
-
-def _claimed(item: ParsedManifest) -> Iterator[tuple[str, Sequence[int] | None, tuple[str | int, ...]]]:
-    """(topic or group, partitions or None for all of it, path in the manifest) for each subject named exactly."""
-    match item.manifest:
-        case RetentionFloor(spec=floor):
-            partitions = tuple(floor.keep.from_offset) if floor.keep.from_offset else floor.partitions
-            for index, selector in enumerate(floor.topics):
-                if not selector.is_pattern and not any(e.matches(selector.text) for e in floor.except_topics or ()):
-                    yield selector.text, partitions, ("spec", "topics", index)
-        case GroupRemoval(spec=removal):
-            for index, selector in enumerate(removal.groups):
-                if not selector.is_pattern and not any(e.matches(selector.text) for e in removal.except_groups or ()):
-                    yield selector.text, None, ("spec", "groups", index)
-        case LeaderPolicy(spec=leaders):
-            for index, selector in enumerate(leaders.topics or ()):
-                if not selector.is_pattern and not any(e.matches(selector.text) for e in leaders.except_topics or ()):
-                    yield selector.text, None, ("spec", "topics", index)
-            for topic, numbers in (leaders.partitions or {}).items():
-                yield topic, numbers, ("spec", "partitions", topic)
-        case _:
-            pass
-
-
-def _claimed_twice(claim: Claim, other: Claim, subject: str) -> Diagnostic:
-    item, path = claim
-    first, first_path = other
-    related = (Related(first.source.place(first.span(*first_path)), f"claimed first by `{first.address}`"),)
-    where = f"in {item.address}, {'.'.join(str(part) for part in path[:2])}"
-    message = f"`{subject}` is claimed by two policies, so neither may act on it"
-    hint = "take it out of one of the two"
-    return item.source.diagnostic("M302", message, span=item.span(*path), hint=hint, where=where, related=related)
-
-
-def _same_cluster_id(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
+def _duplicate_cluster_ids(manifests: _Manifests) -> Iterator[Diagnostic]:
     first: dict[str, ParsedManifest] = {}
-    for item in items:
+    path = ("spec", "clusterId")
+    for item in manifests.items:
         if isinstance(item.manifest, Cluster):
             other = first.setdefault(item.manifest.spec.cluster_id, item)
             if other.name != item.name:
-                span = item.span("spec", "clusterId")
-                related = (Related(other.source.place(other.span("spec", "clusterId")), f"`{other.address}`"),)
-                message = f"`{other.address}` already has this clusterId"
-                hint = "one manifest for one cluster"
-                where = f"in {item.address}, spec"
-                yield item.source.diagnostic("M307", message, span=span, hint=hint, where=where, related=related)
-
-
-def _journal_topics(items: Sequence[ParsedManifest], clusters: Sequence[str]) -> Iterator[Diagnostic]:
-    journals = {
-        item.name: item for item in items if isinstance(item.manifest, Cluster) and item.manifest.spec.journal.topic
-    }
-    for item in items:
-        cluster = journals.get(cluster_of(item, clusters) or "")
-        if not isinstance(item.manifest, RetentionFloor) or cluster is None:
-            continue
-        assert isinstance(cluster.manifest, Cluster)
-        for index, selector in enumerate(item.manifest.spec.topics):
-            if selector.text == cluster.manifest.spec.journal.topic:
-                place = cluster.source.place(cluster.span("spec", "journal", "topic"))
-                message = f"`{selector.text}` is the journal of `{cluster.address}` and may never lose records"
-                yield item.source.diagnostic(
-                    "M207",
-                    message,
-                    span=item.span("spec", "topics", index),
-                    hint="leave it out",
-                    where=f"in {item.address}, spec.topics",
-                    related=(Related(place, "named here"),),
+                yield _diagnostic(
+                    item,
+                    "M307",
+                    f"`{other.address}` has the same clusterId",
+                    path,
+                    hint="write one manifest per cluster",
+                    related=_related(other, path, f"`{other.address}`"),
                 )
 
 
-def _which_cluster(items: Sequence[ParsedManifest], clusters: Sequence[str]) -> Iterator[Diagnostic]:
-    others = [item for item in items if item.kind != "Cluster"]
-    if not clusters:
+def _journal_rules(manifests: _Manifests) -> Iterator[Diagnostic]:
+    """Yield policies that truncate the journal topic, or that need a journal topic and have none."""
+    clusters = {item.name: item for item in manifests.items if isinstance(item.manifest, Cluster)}
+    for item in manifests.policies:
+        cluster = clusters.get(manifests.cluster_of(item) or "")
+        if cluster is None or not isinstance(item.manifest, Policy):
+            continue
+        assert isinstance(cluster.manifest, Cluster)
+        policy, topic = item.manifest, cluster.manifest.spec.journal.topic
+        if topic is not None and policy.write_access().resource == "topic":
+            for claim in policy.exact_claims():
+                if claim.subject == topic:
+                    yield _diagnostic(
+                        item,
+                        "M207",
+                        f"`{topic}` is the journal of `{cluster.address}` and may never lose records",
+                        claim.path,
+                        hint="remove it from the list",
+                        related=_related(cluster, ("spec", "journal", "topic"), "named as the journal here"),
+                    )
+        if topic is None and policy.mode is Mode.CONTINUOUS and policy.every_ms is not None:
+            message = "a continuous policy with `every` needs a journal topic: a CI runner loses the journal file"
+            hint = f"add spec.journal.topic to {cluster.address}"
+            yield _diagnostic(item, "M401", message, ("mode",), hint=hint)
+
+
+def _cluster_references(manifests: _Manifests) -> Iterator[Diagnostic]:
+    names = manifests.cluster_names
+    others = [item for item in manifests.items if item.model is not Cluster]
+    if not names:
         for item in others[:1]:
-            hint = "give the folder that holds the Cluster manifest, too"
-            message = "no Cluster in the set, so nothing says which cluster is meant"
-            yield item.source.diagnostic("M306", message, span=item.name_span(), hint=hint, where=f"in {item.address}")
+            message = "the manifests hold no Cluster, so the cluster is unknown"
+            hint = "add the folder of the Cluster manifest to the command"
+            yield _diagnostic(item, "M306", message, ("metadata", "name"), hint=hint)
         return
     for item in others:
-        where = f"in {item.address}, metadata"
-        if item.cluster is None and len(clusters) > 1:
-            message = f"the set holds {len(clusters)} clusters, and this does not say which one it belongs to"
-            hint = f"add cluster: {' or '.join(clusters[:5])}"
-            yield item.source.diagnostic("M304", message, span=item.name_span(), hint=hint, where=where)
-        elif item.cluster is not None and item.cluster not in clusters:
-            near = did_you_mean(item.cluster, clusters)
-            hint = f"did you mean `{near}`?" if near else f"known: {', '.join(clusters[:5])}"
-            message = f"no Cluster called `{item.cluster}`"
-            span = item.span("metadata", "cluster")
-            yield item.source.diagnostic("M303", message, span=span, hint=hint, where=where)
+        if item.cluster is None and len(names) > 1:
+            message = f"the manifests hold {len(names)} clusters, and this one does not name its cluster"
+            hint = f"add cluster: {' or '.join(names[:_NAMES_SHOWN])}"
+            yield _diagnostic(item, "M304", message, ("metadata", "name"), hint=hint)
+        elif item.cluster is not None and item.cluster not in names:
+            closest = did_you_mean(item.cluster, names)
+            hint = f"did you mean `{closest}`?" if closest else f"known clusters: {', '.join(names[:_NAMES_SHOWN])}"
+            yield _diagnostic(item, "M303", f"no Cluster named `{item.cluster}`", ("metadata", "cluster"), hint=hint)
 
 
-def _waived(items: Sequence[ParsedManifest], clusters: Sequence[str]) -> Iterator[Diagnostic]:
-    known: dict[str | None, set[str]] = {}
-    for item in items:
-        if item.kind in _POLICIES:
-            known.setdefault(cluster_of(item, clusters), set()).add(item.address)
-    for item in items:
+def _waived_policies(manifests: _Manifests) -> Iterator[Diagnostic]:
+    addresses: dict[str | None, set[str]] = {}
+    for item in manifests.policies:
+        addresses.setdefault(manifests.cluster_of(item), set()).add(item.address)
+    for item in manifests.items:
         if isinstance(item.manifest, Waiver):
-            wanted = item.manifest.spec.policy
-            there = known.get(cluster_of(item, clusters), set())
-            if wanted not in there:
-                near = _near_policy(wanted, there)
-                hint = f"did you mean `{near}`?" if near else "KIND/NAME of a policy of the same cluster"
-                message = f"no policy `{wanted}` for this waiver"
-                span = item.span("spec", "policy")
-                yield item.source.diagnostic("M305", message, span=span, hint=hint, where=f"in {item.address}, spec")
+            policy = item.manifest.spec.policy
+            known = addresses.get(manifests.cluster_of(item), set())
+            if policy not in known:
+                closest = _closest_policy(policy, known)
+                hint = f"did you mean `{closest}`?" if closest else "write KIND/NAME of a policy of the same cluster"
+                yield _diagnostic(item, "M305", f"no policy `{policy}` for this waiver", ("spec", "policy"), hint=hint)
 
 
-def _near_policy(wanted: str, there: Collection[str]) -> str | None:
-    """By name within the kind first: the kinds' long names would make everything look alike."""
-    kind, _, name = wanted.partition("/")
-    near = did_you_mean(name, (other.partition("/")[2] for other in there if other.startswith(f"{kind}/")))
-    if near is not None:
-        return f"{kind}/{near}"
-    return next((other for other in sorted(there) if other.partition("/")[2] == name), None)
+def _closest_policy(address: str, known: Collection[str]) -> str | None:
+    """Compare names within the kind first: the long names of kinds make all addresses look alike."""
+    kind, _, name = address.partition("/")
+    closest = did_you_mean(name, (other.partition("/")[2] for other in known if other.startswith(f"{kind}/")))
+    if closest is not None:
+        return f"{kind}/{closest}"
+    return next((other for other in sorted(known) if other.partition("/")[2] == name), None)
 
 
-def _warnings(items: Sequence[ParsedManifest], clusters: Sequence[str], *, now_ms: int) -> Iterator[Diagnostic]:
-    specs: Mapping[str, Cluster] = {item.name: item.manifest for item in items if isinstance(item.manifest, Cluster)}
-    for item in items:
-        match item.manifest:
-            case RetentionFloor(mode="continuous", spec=floor) if floor.every_ms is not None:
-                cluster = specs.get(cluster_of(item, clusters) or "")
-                if cluster is not None and cluster.spec.journal.topic is None:
-                    message = "a continuous policy with `every`, and the journal is a file: a CI runner forgets it"
-                    hint = f"name a topic: spec.journal.topic of Cluster/{cluster.metadata.name}"
-                    yield _warning(item, "M401", message, hint=hint, where=f"in {item.address}", path=("mode",))
-            case Waiver(spec=waiver) if waiver.expires <= now_ms:
-                message = f"this waiver expired at {format_instant(waiver.expires)} and has no effect"
-                where = f"in {item.address}, spec"
-                yield _warning(item, "M402", message, hint="remove it", where=where, path=("spec", "expires"))
-            case _:
-                pass
-
-
-def _nothing_desired(items: Sequence[ParsedManifest], clusters: Sequence[str]) -> Iterator[Diagnostic]:
-    desired = {cluster_of(item, clusters) for item in items if item.kind in _POLICIES}
-    if not desired <= set(clusters):  # some policy does not say whose it is, and another error does
+def _clusters_without_policy(manifests: _Manifests) -> Iterator[Diagnostic]:
+    used = {manifests.cluster_of(item) for item in manifests.policies}
+    if not used <= set(manifests.cluster_names):  # another error reports the policy without a cluster
         return
-    for item in items:
-        if item.kind == "Cluster" and item.name not in desired:
+    for item in manifests.items:
+        if item.model is Cluster and item.name not in used:
             message = f"no policy for `{item.address}`: its plan is empty"
-            hint = "give the folder that holds the policies, too"
-            yield _warning(item, "M403", message, hint=hint, where=f"in {item.address}", path=("metadata", "name"))
+            hint = "add the folder of the policies to the command"
+            yield _diagnostic(item, "M403", message, ("metadata", "name"), hint=hint)
 
 
-def _warning(
-    item: ParsedManifest, code: str, message: str, *, hint: str, where: str, path: tuple[str, ...]
+def _related(item: ParsedManifest, path: Sequence[str | int], message: str) -> tuple[Related]:
+    return (Related(item.source.location(item.span(*path)), message),)
+
+
+def _diagnostic(
+    item: ParsedManifest,
+    code: str,
+    message: str,
+    path: Sequence[str | int],
+    *,
+    hint: str,
+    related: Sequence[Related] = (),
 ) -> Diagnostic:
-    return item.source.diagnostic(
-        code, message, span=item.span(*path), hint=hint, where=where, severity=Severity.WARNING
-    )
+    """Return a diagnostic about the value at `path`, with the field around it as context."""
+    context = context_text(item.address, path[:-1])
+    return item.source.diagnostic(code, message, span=item.span(*path), hint=hint, context=context, related=related)

@@ -1,4 +1,4 @@
-"""Paths to a set of manifests. Decided here: which files are read, in which order, and that nothing unreadable is skipped in silence."""
+"""Reads the files below given paths as a set of manifests, and reports every file that it cannot read."""
 
 import hashlib
 import os
@@ -10,25 +10,24 @@ from pathlib import Path
 from reconciler.errors import ManifestsInvalid
 from reconciler.manifest.cross_checks import cluster_of, cross_check
 from reconciler.manifest.diagnostics import Diagnostic, Severity
-from reconciler.manifest.manifest_set import ClusterManifests, ManifestEntry, ManifestSet
+from reconciler.manifest.manifest_set import ManifestEntry, ManifestSet
 from reconciler.manifest.parse import ParsedManifest, file_errors, parse_manifest
 from reconciler.manifest.source_file import SourceFile
 from reconciler.manifest.yaml import MOST_SHOWN
-from reconciler.model.names import NOWHERE, SourceLocation
+from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
+from reconciler.policies.cluster import Cluster
 from reconciler.text.suggest import did_you_mean
-
-__all__ = ["ClusterManifests", "ManifestSet", "validate_sources", "load", "source_of"]
 
 LARGEST_BYTES = 1_048_576
 _SUFFIXES = (".yaml", ".yml")
 
 
 def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:
-    """All manifests below `paths`: files, and folders with their *.yaml and *.yml, hidden ones aside.
+    """Load all manifests below `paths`: files, and the *.yaml and *.yml of folders except hidden ones.
 
-    `now_ms`: for rules about instants. `cluster`: has to be one of the set's.
-    Raises ManifestsInvalid with every diagnostic of the run in file order, UsageError for an unknown `cluster`.
+    `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
+    Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.
     """
     return validate_sources(list(_read_all(paths)), now_ms=now_ms, cluster=cluster)
 
@@ -36,138 +35,141 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
 def validate_sources(
     files: Sequence[SourceFile | Diagnostic], *, now_ms: int, cluster: str | None = None
 ) -> ManifestSet:
-    """The set that `files` make up, or ManifestsInvalid; a Diagnostic stands for a file that cannot be read. Touches no file."""
-    found = [file for file in files if isinstance(file, Diagnostic)]
+    """Validate files that were read. A Diagnostic stands for a file that cannot be read.
+
+    Raises as `load` does.
+    """
+    diagnostics = [file for file in files if isinstance(file, Diagnostic)]
     sources = [file for file in files if isinstance(file, SourceFile)]
-    complete = not found
+    complete = not diagnostics
     items: list[ParsedManifest] = []
     for source in sources:
-        found.extend(file_errors(source))
-        for document in source.reading.documents:
-            item = parse_manifest(source, document, found, now_ms=now_ms)
-            complete = complete and item is not None
-            if item is not None:
-                items.append(item)
-        complete = complete and source.reading.complete
-    found.extend(cross_check(items, complete=complete, now_ms=now_ms))
+        diagnostics.extend(file_errors(source))
+        parsed = [parse_manifest(source, document, diagnostics, now_ms=now_ms) for document in source.yaml.documents]
+        complete = complete and source.yaml.complete and None not in parsed
+        items.extend(item for item in parsed if item is not None)
+    diagnostics.extend(cross_check(items, complete=complete))
     if complete and not items:
-        message = "no manifests: nothing was found to desire"
-        hint = "files end in .yaml or .yml"
-        found.append(Diagnostic(code="M005", severity=Severity.ERROR, message=message, place=NOWHERE, hint=hint))
-    found = list(_in_order(found, files))
-    if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
-        raise ManifestsInvalid(found)
-    names = sorted({item.name for item in items if item.kind == "Cluster"})
-    made = ManifestSet(
+        diagnostics.append(_file_error("M005", "", "the paths hold no manifest", hint="files end in .yaml or .yml"))
+    diagnostics = list(_in_file_order(diagnostics, files))
+    if any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics):
+        raise ManifestsInvalid(diagnostics)
+    names = sorted({item.name for item in items if item.model is Cluster})
+    manifests = ManifestSet(
         entries=tuple(
             ManifestEntry(cluster=cluster_of(item, names) or "", manifest=item.manifest, path=item.source.path)
             for item in items
             if item.manifest is not None
         ),
         files=tuple(ManifestFile(path=source.path, sha256=source.sha256) for source in sources),
-        warnings=tuple(found),
+        warnings=tuple(diagnostics),
     )
     if cluster is not None:
-        made.for_cluster(cluster)
-    return made
+        manifests.for_cluster(cluster)
+    return manifests
 
 
 def source_of(path: str, content: bytes) -> SourceFile | Diagnostic:
-    """A file's content as a source, or what keeps it from being one."""
+    """Return a file's content as a source, or the error that prevents it."""
     if len(content) > LARGEST_BYTES:
-        return _refused("M004", path, f"larger than {LARGEST_BYTES:,} bytes", hint="split it")
+        return _file_error("M004", path, f"larger than {LARGEST_BYTES:,} bytes", hint="split the file")
     try:
         text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as broken:
-        line = content.count(b"\n", 0, broken.start) + 1
-        return _refused("M003", path, f"not UTF-8, in line {line}", hint="save the file as UTF-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        return _file_error("M003", path, f"not UTF-8, in line {line}", hint="save the file as UTF-8")
     return SourceFile(path, text, hashlib.sha256(content).hexdigest())
 
 
-def _in_order(found: Sequence[Diagnostic], files: Sequence[SourceFile | Diagnostic]) -> Iterator[Diagnostic]:
-    """In file order; of one file the first MOST_SHOWN, and how many more there are."""
-    paths = (file.path if isinstance(file, SourceFile) else file.place.path for file in files)
+def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile | Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the first MOST_SHOWN of each file, and the number of the others."""
+    paths = (file.path if isinstance(file, SourceFile) else file.location.path for file in files)
     order = {path: index for index, path in reversed(list(enumerate(paths)))}
-    ordered = sorted(
-        found, key=lambda d: (order.get(d.place.path, -1), d.place.line, d.place.column, d.severity, d.code)
-    )
-    for path, group in groupby(ordered, key=lambda d: d.place.path):
-        told = list(group)
-        yield from told[:MOST_SHOWN]
-        if len(told) > MOST_SHOWN:
-            message = f"{len(told) - MOST_SHOWN:,} more errors in this file"
-            yield _refused("M006", path, message, hint="mend these first")
+
+    def position(diagnostic: Diagnostic) -> tuple[int, int, int, str, str]:
+        location = diagnostic.location
+        return order.get(location.path, -1), location.line, location.column, diagnostic.severity, diagnostic.code
+
+    for path, group in groupby(sorted(diagnostics, key=position), key=lambda d: d.location.path):
+        in_file = list(group)
+        yield from in_file[:MOST_SHOWN]
+        if len(in_file) > MOST_SHOWN:
+            message = f"{len(in_file) - MOST_SHOWN:,} more errors in this file"
+            yield _file_error("M006", path, message, hint="correct the errors above first")
 
 
 def _read_all(paths: Sequence[Path]) -> Iterator[SourceFile | Diagnostic]:
-    seen: set[tuple[int, int]] = set()
+    inodes: set[tuple[int, int]] = set()
     for path in paths:
         for file in _files(path):
-            found = file if isinstance(file, Diagnostic) else _read(file, seen)
-            if found is not None:
-                yield found
+            source = file if isinstance(file, Diagnostic) else _read(file, inodes)
+            if source is not None:
+                yield source
 
 
-def _files(given: Path) -> Iterator[Path | Diagnostic]:
-    """Files at or below `given`, sorted by name within each folder. A symbolic link may lead back up, so folders count once."""
-    waiting = [given]
+def _files(root: Path) -> Iterator[Path | Diagnostic]:
+    """Yield the files at or below `root`, sorted by name within each folder.
+
+    A symbolic link may lead back to a parent, so each folder is read once.
+    """
+    pending = [root]
     folders: set[tuple[int, int]] = set()
-    found = 0
-    while waiting:
-        path = waiting.pop()
+    empty = True
+    while pending:
+        path = pending.pop()
         try:
             status = path.stat()
             if not stat.S_ISDIR(status.st_mode):
-                if path == given or path.suffix.lower() in _SUFFIXES:
-                    found += 1
+                if path == root or path.suffix.lower() in _SUFFIXES:
+                    empty = False
                     yield path
             elif (status.st_dev, status.st_ino) not in folders:
                 folders.add((status.st_dev, status.st_ino))
                 entries = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
-                waiting.extend(sorted(entries, reverse=True))
+                pending.extend(sorted(entries, reverse=True))
         except FileNotFoundError:
-            found += 1
-            yield _refused("M001", str(path), "no such file or folder", hint=_neighbour(path))
-        except (OSError, ValueError) as broken:  # ValueError: a NUL in the path
-            found += 1
-            yield _refused("M002", str(path), f"cannot be read: {_reason(broken)}", hint="check its rights")
-    if not found:
-        yield _refused("M005", str(given), "no manifests in this folder", hint="they end in .yaml or .yml")
+            empty = False
+            yield _file_error("M001", str(path), "no such file or folder", hint=_path_hint(path))
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            empty = False
+            yield _unreadable(path, error)
+    if empty:
+        yield _file_error("M005", str(root), "this folder holds no manifests", hint="files end in .yaml or .yml")
 
 
-def _read(path: Path, seen: set[tuple[int, int]]) -> SourceFile | Diagnostic | None:
-    """None: the file was read before, by another name or through another path."""
+def _read(path: Path, inodes: set[tuple[int, int]]) -> SourceFile | Diagnostic | None:
+    """Read a file; None: it was read before, under another name or through another path."""
     try:
-        waiting_for_nobody = os.open(
-            path, os.O_RDONLY | os.O_NONBLOCK
-        )  # opening a pipe that nobody writes to would hang
-        with os.fdopen(waiting_for_nobody, "rb") as stream:
+        # Without O_NONBLOCK, opening a pipe without a writer would hang.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
-                return _refused("M002", str(path), "cannot be read: not a regular file", hint="give a file or a folder")
-            if (status.st_dev, status.st_ino) in seen:
+                message = "cannot be read: it is not a regular file"
+                return _file_error("M002", str(path), message, hint="name a file or a folder")
+            if (status.st_dev, status.st_ino) in inodes:
                 return None
-            seen.add((status.st_dev, status.st_ino))
+            inodes.add((status.st_dev, status.st_ino))
             content = stream.read(LARGEST_BYTES + 1)
-    except OSError as broken:
-        return _refused("M002", str(path), f"cannot be read: {_reason(broken)}", hint="check its rights")
+    except OSError as error:
+        return _unreadable(path, error)
     return source_of(str(path), content)
 
 
-def _neighbour(path: Path) -> str:
+def _path_hint(path: Path) -> str:
     try:
-        near = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir()))
+        closest = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir()))
     except OSError:
-        near = None
-    return (
-        f"did you mean `{path.parent / near}`?" if near else "check the path; it is relative to where the command runs"
-    )
+        closest = None
+    if closest:
+        return f"did you mean `{path.parent / closest}`?"
+    return "check the path; it is relative to the current folder"
 
 
-def _reason(broken: Exception) -> str:
-    return (broken.strerror if isinstance(broken, OSError) else None) or str(broken)
+def _unreadable(path: Path, error: Exception) -> Diagnostic:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return _file_error("M002", str(path), f"cannot be read: {reason}", hint="check its permissions")
 
 
-def _refused(code: str, path: str, message: str, *, hint: str) -> Diagnostic:
-    place = SourceLocation(path, 0, 0)
-    return Diagnostic(code=code, severity=Severity.ERROR, message=message, place=place, hint=hint)
+def _file_error(code: str, path: str, message: str, *, hint: str) -> Diagnostic:
+    return Diagnostic(code=code, message=message, location=SourceLocation(path, 0, 0), hint=hint)

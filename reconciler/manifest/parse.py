@@ -1,129 +1,133 @@
-"""One document to one manifest, on its own: which kind it is, whether its model accepts it, what it is called even if not."""
+"""Turns one YAML document into one manifest: its kind, its name, and the model's verdict on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.manifest.nodes import BROKEN, Document, Node, Span, enclosing_path
+from reconciler.manifest.kinds import kinds
+from reconciler.manifest.nodes import INVALID, Document, Node, Span, enclosing_path
 from reconciler.manifest.source_file import SourceFile
-from reconciler.manifest.validation_errors import problem_diagnostics, validation_diagnostics, where_text
-from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
+from reconciler.manifest.validation_errors import context_text, issue_diagnostics, validation_diagnostics
+from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
-from reconciler.policies.waiver import Waiver
 from reconciler.text.suggest import did_you_mean
-
-AnyManifest = Cluster | Waiver | RetentionFloor | GroupRemoval | LeaderPolicy
-_KINDS: dict[str, type[AnyManifest]] = {
-    "Cluster": Cluster,
-    "RetentionFloor": RetentionFloor,
-    "GroupRemoval": GroupRemoval,
-    "LeaderPolicy": LeaderPolicy,
-    "Waiver": Waiver,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedManifest:
-    """A document whose kind and name are known. `manifest` None: it was refused, and diagnostics say why."""
+    """A document whose kind and name are known. `manifest` None: it was refused, with diagnostics.
 
-    kind: str
+    `cluster`: what metadata.cluster says.
+    """
+
+    model: type[Envelope]
     name: str
     cluster: str | None
-    """What metadata.cluster says."""
-    manifest: AnyManifest | None
+    manifest: Envelope | None
     root: Node
     source: SourceFile
+
+    @property
+    def kind(self) -> str:
+        return self.model.__name__
 
     @property
     def address(self) -> str:
         return f"{self.kind}/{self.name}"
 
     def span(self, *path: str | int) -> Span:
-        """Of the value at `path`, which has to exist: of its key where it is a list or a mapping."""
+        """Return the span of the value at `path`, which exists; of its key for a list or a mapping."""
         key: Node | None = None
         node = self.root
         for part in path:
             key, node = node.entries[str(part)]
         return (key or node).span if node.entries else node.span
 
-    def name_span(self) -> Span:
-        return self.span("metadata", "name")
-
 
 def parse_manifest(
     source: SourceFile, document: Document, diagnostics: list[Diagnostic], *, now_ms: int
 ) -> ParsedManifest | None:
-    """The manifest in `document`; what is wrong with it goes to `diagnostics`. None: it does not even have a kind and a name."""
+    """Return the manifest in `document`, and append its errors to `diagnostics`.
+
+    None: the document has no known kind or no name.
+    """
     root = document.root
-    kind, name = _text_at(root, "kind"), _text_at(root, "metadata", "name")
-    near = kind if kind in _KINDS else did_you_mean(kind or "", _KINDS)
-    address = address_of(root)
-    diagnostics.extend(source.flaw(flaw, where_text(address, flaw.path)) for flaw in document.flaws)
+    name, address = _text_at(root, "metadata", "name"), address_of(root)
+    diagnostics.extend(source.yaml_diagnostic(error, context_text(address, error.path)) for error in document.errors)
     if not isinstance(root.value, dict):
         return None
-    if kind not in _KINDS:
-        diagnostics.extend(_kind_refused(source, root, near, where_text(address, ())))
-    if near is None:
+    kind = _closest_kind(root)
+    if kind is None or kind != _text_at(root, "kind"):
+        diagnostics.extend(_kind_errors(source, root, kind, context_text(address, ())))
+    if kind is None:
         return None
-    manifest: AnyManifest | None = None
-    data = root.value if near == kind else {**root.value, "kind": near}
+    model = _kinds()[kind]
+    data = {**root.value, "kind": kind}
+    manifest: Envelope | None = None
     try:
-        manifest = _KINDS[near].model_validate(data, by_alias=True, by_name=False)
-    except ValidationError as refused:
-        partial = document.partial
+        manifest = model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
         diagnostics.extend(
             validation_diagnostics(
-                source, root, data=data, model=_KINDS[near], refused=refused, address=address, partial=partial
+                source, root, data=data, model=model, error=error, address=address, partial=document.partial
             )
         )
     else:
-        if isinstance(manifest, RetentionFloor | Waiver):
-            diagnostics.extend(problem_diagnostics(source, root, manifest.problems_at(now_ms), address=address))
-        manifest = manifest.declared(source.place(root.span))
+        diagnostics.extend(issue_diagnostics(source, root, manifest.problems_at(now_ms), address=address))
+        manifest = manifest.declared(source.location(root.span))
     if name is None:
         return None
-    cluster = None if near == "Cluster" else _text_at(root, "metadata", "cluster")
-    return ParsedManifest(kind=near, name=name, cluster=cluster, manifest=manifest, root=root, source=source)
+    cluster = None if model is Cluster else _text_at(root, "metadata", "cluster")
+    return ParsedManifest(model=model, name=name, cluster=cluster, manifest=manifest, root=root, source=source)
 
 
 def file_errors(source: SourceFile) -> Iterator[Diagnostic]:
-    """What is wrong with the file as a whole, told with the manifest in which it shows."""
-    root, path = source.reading.unfinished
-    for flaw in source.reading.flaws:
-        around = [d.root for d in source.reading.documents if _inside(flaw.span, d.root.span)]
+    """Yield the errors of the file as a whole, each with the manifest that surrounds it."""
+    root, path = source.yaml.unfinished
+    for error in source.yaml.errors:
+        around = [d.root for d in source.yaml.documents if _contains(d.root.span, error.span)]
         if around:
-            yield source.flaw(flaw, where_text(address_of(around[0]), enclosing_path(around[0], flaw.span)))
-        elif root is not None and flaw.span.line >= root.span.line:
-            yield source.flaw(flaw, where_text(address_of(root), path))
+            context = context_text(address_of(around[0]), enclosing_path(around[0], error.span))
+        elif root is not None and error.span.line >= root.span.line:
+            context = context_text(address_of(root), path)
         else:
-            yield source.flaw(flaw)
+            context = ""
+        yield source.yaml_diagnostic(error, context)
 
 
 def address_of(root: Node) -> str:
-    """KIND/NAME as far as they can be read; a misspelt kind as the one that is meant."""
-    kind, name = _text_at(root, "kind"), _text_at(root, "metadata", "name")
-    near = kind if kind in _KINDS else did_you_mean(kind or "", _KINDS)
-    return "/".join(part for part in (near or kind, name) if part)
+    """Return KIND/NAME as far as they can be read; a misspelt kind as the closest known one."""
+    kind, name = _closest_kind(root) or _text_at(root, "kind"), _text_at(root, "metadata", "name")
+    return "/".join(part for part in (kind, name) if part)
 
 
-def _inside(span: Span, around: Span) -> bool:
-    return around.line <= span.line and (span.line, span.column) <= (around.end_line, around.end_column)
+def _kinds() -> Mapping[str, type[Envelope]]:
+    return {model.__name__: model for model in kinds()}
 
 
-def _kind_refused(source: SourceFile, root: Node, near: str | None, where: str) -> Iterator[Diagnostic]:
+def _closest_kind(root: Node) -> str | None:
+    kind, known = _text_at(root, "kind"), _kinds()
+    return kind if kind in known else did_you_mean(kind or "", known)
+
+
+def _contains(outer: Span, inner: Span) -> bool:
+    return outer.line <= inner.line and (inner.line, inner.column) <= (outer.end_line, outer.end_column)
+
+
+def _kind_errors(source: SourceFile, root: Node, closest: str | None, context: str) -> Iterator[Diagnostic]:
     entry = root.entries.get("kind")
-    known = f"one of {', '.join(_KINDS)}"
+    known = f"one of {', '.join(_kinds())}"
     if entry is None:
         span = Span(root.span.line, root.span.column, root.span.line, root.span.column + 1)
-        yield source.diagnostic("M113", "missing field `kind`", span=span, hint=known, where=where)
+        yield source.diagnostic("M113", "missing field `kind`", span=span, hint=known, context=context)
     elif isinstance(entry[1].value, str):
-        hint = f"did you mean `{near}`?" if near else known
+        hint = f"did you mean `{closest}`?" if closest else known
         message = f"unknown kind `{entry[1].value}`"
-        yield source.diagnostic("M120", message, span=entry[1].span, hint=hint, where=where)
-    elif entry[1].value is not BROKEN:
-        yield source.diagnostic("M114", "expected text", span=entry[1].span, hint=known, where=where)
+        yield source.diagnostic("M120", message, span=entry[1].span, hint=hint, context=context)
+    elif entry[1].value is not INVALID:
+        yield source.diagnostic("M114", "expected text", span=entry[1].span, hint=known, context=context)
 
 
 def _text_at(root: Node, *path: str) -> str | None:

@@ -11,6 +11,7 @@ from reconciler.policies.base import STRICT, Envelope, Metadata
 from reconciler.policies.cluster import LIMITS
 from reconciler.policies.fields import NAME_TEXT, Instant, matches_pattern
 from reconciler.policies.validation import ValidationIssue, raise_cross_field
+from reconciler.text.formatting import format_instant
 
 LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES}
 """By kind of policy: the limits that bound it."""
@@ -95,7 +96,9 @@ class Waiver(Envelope):
     spec: WaiverSpec = Field(description="Which limit, for which policy, up to what, until when.")
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
-        """What is wrong with it at this moment, and right at another; paths are below the manifest."""
+        if self.spec.expires <= now_ms:
+            message = f"this waiver expired at {format_instant(self.spec.expires)} and has no effect"
+            yield ValidationIssue(code="M402", message=message, at=("spec", "expires"), hint="remove it")
         if self.spec.expires > now_ms + self.spec.longest_ms:
             message = f"a waiver of `{self.spec.limit}` may last {'24 hours' if self.spec.longest_ms == DAY_MS else '30 days'} at most"
             yield ValidationIssue(

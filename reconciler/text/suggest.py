@@ -1,30 +1,30 @@
-"""The nearest right word to a wrong one, for error messages. Suggests; never decides: nothing is corrected on its behalf."""
+"""Suggests the closest known name for an error message; nothing is corrected automatically."""
 
 import difflib
 from collections.abc import Iterable
 
 _LONGEST = 249
-"""Longer words are nobody's typing mistake, and the comparison is quadratic."""
+"""Longer words are no typing mistakes, and the comparison takes quadratic time."""
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` was probably meant to be, or None. Letter case, `-` and `_` count as small slips.
+    """Return the closest candidate to `word`, or None. Letter case, `-` and `_` differ only slightly.
 
-    The answer depends on the set of candidates only, not on their order.
+    The result depends on the set of candidates, not on their order.
     """
     if not word or len(word) > _LONGEST:
         return None
     known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})
-    plain, letters = _plain(word), sorted(word)
+    normalized, letters = _normalized(word), sorted(word)
     for candidate in known:
-        if _plain(candidate) == plain:
+        if _normalized(candidate) == normalized:
             return candidate
     for candidate in known:
-        if sorted(candidate) == letters:  # swapped letters: the comparison below would like any other ending as much
+        if sorted(candidate) == letters:  # swapped letters: difflib would rate another ending as high
             return candidate
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return near[0] if near else None
+    closest = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return closest[0] if closest else None
 
 
-def _plain(word: str) -> str:
+def _normalized(word: str) -> str:
     return word.lower().replace("-", "").replace("_", "")

@@ -68,7 +68,7 @@ def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals,
         at = lines(world)
         said = ended(process)
     assert process.returncode == 5, said
-    assert said.count("stopping: nothing new is sent") == 1
+    assert said.count("stopping: no new request is sent") == 1
     entries = world.entries()
     assert len([entry for entry in entries[at:] if entry.event is Event.INTENT]) <= LANES * BATCH
     begun = {entry.address for entry in entries if entry.event is Event.INTENT}

@@ -23,7 +23,7 @@ from reconciler.journal import entry
 from reconciler.journal.file import FileJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.manifest.files import ClusterManifests
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status

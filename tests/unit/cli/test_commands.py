@@ -1,4 +1,4 @@
-"""The table of commands: what it says is what the commands say, and typing one imports that one only."""
+"""The list of commands agrees with the commands, and typing one command imports only that one."""
 
 import subprocess
 import sys
@@ -9,17 +9,25 @@ from reconciler.cli import commands
 from reconciler.cli.app import EXIT_USAGE, run
 
 
-@pytest.mark.parametrize("verb", commands.TOLD)
-def test_the_line_of_the_table_is_the_first_sentence_of_the_command(verb: commands.Verb) -> None:
-    """`--help` of the program and of the command begin alike, and a command hidden in one is hidden in the other."""
-    found = commands.command(verb)
-    assert found.help.startswith(commands.TOLD[verb])
-    assert found.name == verb or verb == "sandbox"
-    assert found.hidden == (verb in commands.HIDDEN)
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
+    """`--help` of the program and of the command begin alike, and a hidden command is hidden in both."""
+    command = commands.load_command(name)
+    assert command.help.startswith(commands.COMMANDS[name].summary)
+    assert command.name == name or name == "sandbox"
+    assert command.hidden == commands.COMMANDS[name].hidden
+
+
+def test_the_help_of_plan_diff_says_how_to_type_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its usage line once said `plan-diff`. The help of `plan` mentions it."""
+    assert run(["plan", "diff", "--help"]) == 0
+    assert "Usage: reconciler plan diff " in capsys.readouterr().out
+    assert run(["plan", "--help"]) == 0
+    assert "plan diff OLD NEW" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", ["--version", "--help"])
-def test_what_needs_no_cluster_imports_no_client_and_no_arrow(words: str) -> None:
+def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
     """Each costs more to import than the rest of the start: `--version` once took 1.5 s."""
     program = (
         "import sys\n"
@@ -33,11 +41,11 @@ def test_what_needs_no_cluster_imports_no_client_and_no_arrow(words: str) -> Non
 
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
-def test_no_verb_shows_them_all_as_they_are(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The first thing that somebody types: a page, not an error with escapes, and no line of it cut short."""
+def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command the program prints a page, not an error with escapes, and truncates no line."""
     assert run(words) == EXIT_USAGE
-    said = capsys.readouterr().err
-    assert said.startswith("Usage: reconciler")
-    assert "error:" not in said
-    assert "\\" not in said
-    assert "..." not in said.split("Commands:")[1]
+    page = capsys.readouterr().err
+    assert page.startswith("Usage: reconciler")
+    assert "error:" not in page
+    assert "\\" not in page
+    assert "..." not in page.split("Commands:")[1]

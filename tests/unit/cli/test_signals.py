@@ -1,4 +1,7 @@
-"""Signals of an apply, heard whatever the main thread is at. In processes of their own: the second one ends them."""
+"""Signals during apply are received whatever the main thread does.
+
+The tests start processes, because the second signal ends one.
+"""
 
 import os
 import signal
@@ -16,14 +19,14 @@ from reconciler.cli.signals import EXIT_INTERRUPTED, handle_signals
 
 ELSEWHERE = """
 import signal, sys, threading, time
-from reconciler.cli.signals import graceful
+from reconciler.cli.signals import handle_signals
 
 def press():
     for _ in range(2):
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         time.sleep(0.2)
 
-with graceful() as interrupts:
+with handle_signals() as interrupts:
     if sys.argv[1] == "sent":
         interrupts.sending()
     threading.Thread(target=press, daemon=True).start()
@@ -32,18 +35,18 @@ with graceful() as interrupts:
 
 
 @pytest.mark.parametrize(("state", "code"), [("nothing", EXIT_INTERRUPTED), ("sent", EXIT_PARTLY)])
-def test_signals_that_another_thread_got(state: str, code: int) -> None:
-    """Nothing wakes the main thread from its wait then; the first is told all the same, and the second leaves."""
+def test_signals_that_another_thread_receives(state: str, code: int) -> None:
+    """The main thread stays asleep; the first signal still prints a line, and the second ends the process."""
     ended = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
     )
     assert ended.returncode == code
-    assert ended.stderr.count("stopping: nothing new is sent") == 1
+    assert ended.stderr.count("stopping: no new request is sent") == 1
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_reader_that_stalls_holds_nothing_up(signals: int) -> None:
-    """Standard error is a full pipe: the second signal leaves all the same, and after one alone the work ends as ever."""
+def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
+    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends normally."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):
@@ -52,8 +55,8 @@ def test_a_reader_that_stalls_holds_nothing_up(signals: int) -> None:
     os.set_blocking(writing, True)
     program = (
         "import signal, sys, os, time\n"
-        "from reconciler.cli.signals import graceful\n"
-        "with graceful() as interrupts:\n"
+        "from reconciler.cli.signals import handle_signals\n"
+        "with handle_signals() as interrupts:\n"
         f"    for _ in range({signals}):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "        while not interrupts(): time.sleep(0.01)\n"
@@ -68,8 +71,8 @@ def test_a_reader_that_stalls_holds_nothing_up(signals: int) -> None:
     assert ended.returncode == {1: 7, 2: EXIT_INTERRUPTED}[signals]
 
 
-def test_what_was_before_is_there_again(capfd: pytest.CaptureFixture[str]) -> None:
-    """One signal is counted, and the next after the end raises as ever; no thread and no descriptor stays."""
+def test_the_previous_handlers_are_restored(capfd: pytest.CaptureFixture[str]) -> None:
+    """A signal after the block raises KeyboardInterrupt again; no thread and no descriptor stays."""
     files, threads = _open_files(), threading.active_count()
     with handle_signals() as interrupts:
         assert not interrupts()

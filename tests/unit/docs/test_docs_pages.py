@@ -155,14 +155,14 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
     return done.stdout
 
 
-def commands(verb: verbs.Verb) -> Iterator[tuple[str, TyperCommand]]:
+def commands(verb: str) -> Iterator[tuple[str, TyperCommand]]:
     """(what is typed, the command): one, or those of a group."""
-    found = verbs.command(verb)
+    found = verbs.load_command(verb)
     if isinstance(found, TyperGroup):
         for name, command in found.commands.items():
             yield f"{verb} {name}", command
     else:
-        yield verb.replace("-", " "), found
+        yield verb, found
 
 
 def common_options() -> list[TyperOption]:
@@ -186,7 +186,7 @@ def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
 def verb_pages() -> Iterator[str]:
     """A part for each verb: its sentence, its words, and the options that are its own."""
     common = {each.name for each in common_options()}
-    for verb in verbs.TOLD:
+    for verb in verbs.COMMANDS:
         for typed_as, command in commands(verb):
             yield f"### `reconciler {typed_as}`\n"
             yield f"{' '.join((command.help or '').split())}\n"
@@ -210,12 +210,12 @@ def sections(folder: Path) -> dict[str, str]:
     return {
         "comment": fenced(report.markdown(plan), "markdown"),
         "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
-        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), colour=False)),
+        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
         "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validated(written, folder)),
-        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), colour=False)),
-        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), colour=False)),
+        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
+        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
         "reasons": "\n".join(reasons),
         "verbs": "\n".join(verb_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
@@ -263,8 +263,6 @@ def test_every_command_of_the_docs_can_be_typed() -> None:
     assert len(found) > 15
     for page, command in found:
         words = shlex.split(command, comments=True)[1:]
-        if words[:2] == ["plan", "diff"]:
-            words = ["plan-diff", *words[2:]]
         try:
             parsed(words)
         except Exception as wrong:

@@ -1,4 +1,4 @@
-"""Where the workflows install this program from: a commit of a repository on GitHub, told or found, never a guess."""
+"""The source of the workflows' program is a commit on GitHub that is known, never a guess."""
 
 import json
 import subprocess
@@ -32,8 +32,8 @@ def cloned(tmp_path: Path) -> Path:
     return clone
 
 
-def test_a_repository_and_a_whole_commit_are_taken_and_nothing_that_can_be_moved() -> None:
-    """Branches, tags and short commits are refused: whoever holds the repository could point them elsewhere later."""
+def test_only_a_repository_with_a_full_commit_is_accepted() -> None:
+    """Branches, tags and short commits are refused: the owner of the repository could move them later."""
     assert install_source.parse_action_ref(f"acme/reconciler@{COMMIT}") == InstallSource("acme/reconciler", COMMIT)
     for moved in (
         "acme/reconciler",
@@ -61,15 +61,15 @@ def test_an_installation_from_a_commit_knows_it(url: str) -> None:
     assert install_source.from_direct_url(record) == InstallSource("acme/reconciler", COMMIT)
 
 
-def test_an_installation_from_elsewhere_is_not_guessed_at() -> None:
-    """Another host, an archive or a folder without git answer nothing, rather than a name that might be somebody else's."""
-    for told in (
+def test_another_source_of_the_installation_is_unknown() -> None:
+    """Another host, an archive or a folder without git give no source: a guessed name might belong to another owner."""
+    for record in (
         {"url": "https://example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
         {"url": "https://github.com.example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
         {"url": "https://github.com/acme/reconciler/archive/main.zip", "archive_info": {}},
         {"url": "file:///nowhere/at/all", "dir_info": {"editable": True}},
     ):
-        assert install_source.from_direct_url(json.dumps(told)) is None
+        assert install_source.from_direct_url(json.dumps(record)) is None
 
 
 def test_a_checkout_is_known_by_its_origin_once_the_commit_is_there(cloned: Path) -> None:

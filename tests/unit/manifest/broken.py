@@ -1,4 +1,7 @@
-"""A broken example of each error code: file name → text, beside a valid Cluster where none is given. The docs show them with real output."""
+"""A broken example of each error code, as file name → text; a valid Cluster is added if none is there.
+
+The documents show the examples with their real output.
+"""
 
 from collections.abc import Mapping
 
@@ -14,7 +17,7 @@ spec:
 
 
 def manifest(kind: str, name: str, spec: str, *, more: str = "", metadata: str = "") -> str:
-    """A manifest around the lines of a spec."""
+    """Return a manifest around the lines of a spec."""
     body = "".join(f"  {line}\n" for line in spec.strip("\n").splitlines())
     inner = f"name: {name}{metadata and ', ' + metadata}"
     return f"apiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{{inner}}}\n{more}spec:\n{body}"
@@ -103,4 +106,4 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M403": {"cluster.yaml": cluster()},
     "M501": {"cluster.yaml": cluster("client:\n  sasl.password: ${env:KAFKA_PASSWORD}")},
 }
-"""M001 to M005 are about files rather than their text; tests/unit/manifest/test_files.py breaks those."""
+"""M001 to M006 concern files, not their text; tests/unit/manifest/test_files.py has examples of those."""

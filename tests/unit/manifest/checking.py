@@ -1,4 +1,4 @@
-"""Loading manifests from text in tests: what the loader says of files that exist only as strings."""
+"""Loads manifests in tests from files that exist only as strings."""
 
 from collections.abc import Mapping
 
@@ -12,27 +12,27 @@ from tests.unit.manifest.broken import CLUSTER, NOW_MS
 def outcome(
     files: Mapping[str, str | bytes], *, now_ms: int = NOW_MS
 ) -> tuple[ManifestSet | None, tuple[Diagnostic, ...]]:
-    """The set, or None, and every diagnostic. `files`: path → content, in the order in which they are read."""
+    """Return the set, or None, and all diagnostics. `files`: path → content, in reading order."""
     contents = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
     try:
-        made = validate_sources([source_of(path, content) for path, content in contents.items()], now_ms=now_ms)
+        manifests = validate_sources([source_of(path, content) for path, content in contents.items()], now_ms=now_ms)
     except ManifestsInvalid as invalid:
-        return None, tuple(each for each in invalid.diagnostics if isinstance(each, Diagnostic))
-    return made, made.warnings
+        return None, tuple(diagnostic for diagnostic in invalid.diagnostics if isinstance(diagnostic, Diagnostic))
+    return manifests, manifests.warnings
 
 
-def told(text: str, *, now_ms: int = NOW_MS) -> tuple[Diagnostic, ...]:
-    """Diagnostics of one file beside a valid Cluster, but for the Cluster's own lack of policies."""
-    _, found = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
-    return tuple(each for each in found if each.code != "M403")
+def diagnostics_of(text: str, *, now_ms: int = NOW_MS) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of one file beside a valid Cluster, without that of a Cluster without policies."""
+    _, diagnostics = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
+    return tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != "M403")
 
 
 def codes(text: str, *, now_ms: int = NOW_MS) -> list[str]:
-    return [each.code for each in told(text, now_ms=now_ms)]
+    return [diagnostic.code for diagnostic in diagnostics_of(text, now_ms=now_ms)]
 
 
 def accepted(text: str, *, now_ms: int = NOW_MS) -> ManifestSet:
-    """The set that one file makes up beside a valid Cluster; fails with what is wrong with it."""
-    made, found = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
-    assert made is not None, found
-    return made
+    """Return the set of one file beside a valid Cluster; fails with the diagnostics."""
+    manifests, diagnostics = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
+    assert manifests is not None, diagnostics
+    return manifests

@@ -1,10 +1,10 @@
-"""One diagnostic type and its renderings: they carry the same, and none can be forged by what a manifest holds."""
+"""All renderings of a diagnostic carry the same facts, and the text of a manifest cannot forge them."""
 
 import json
 
 import pytest
 
-from reconciler.manifest.diagnostics import Diagnostic, Related, Rendering, Severity, escape_invisible, render, text
+from reconciler.manifest.diagnostics import Diagnostic, Related, Rendering, escape_invisible, render, text
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import NOWHERE, SourceLocation
 from tests.unit.manifest.broken import BROKEN, CLUSTER
@@ -12,38 +12,34 @@ from tests.unit.manifest.checking import outcome
 
 DUPLICATE = Diagnostic(
     code="M107",
-    severity=Severity.ERROR,
     message="duplicate key `topics`",
-    place=SourceLocation("manifests/orders.yaml", 12, 3),
+    location=SourceLocation("manifests/orders.yaml", 12, 3),
     end_line=12,
     end_column=9,
     source_line="  topics: [clicks]",
-    where="in RetentionFloor/orders, spec",
+    context="in RetentionFloor/orders, spec",
     hint="keep one of the two",
     related=(Related(SourceLocation("manifests/orders.yaml", 9, 3), "first given here"),),
 )
-WHOLE_FILE = Diagnostic(
-    code="M002", severity=Severity.WARNING, message="m", place=SourceLocation("a b,c:d.yaml", 0, 0), hint="h"
-)
-NOTHING = Diagnostic(code="M005", severity=Severity.ERROR, message="no manifests", place=NOWHERE)
+FILE_WARNING = Diagnostic(code="M403", message="m", location=SourceLocation("a b,c:d.yaml", 0, 0), hint="h")
+NO_FILE = Diagnostic(code="M005", message="no manifests", location=NOWHERE)
 
 
 def at(line: str, start: int, end: int, *, end_line: int = 1) -> list[str]:
-    each = Diagnostic(
+    diagnostic = Diagnostic(
         code="M101",
-        severity=Severity.ERROR,
         message="m",
-        place=SourceLocation("f", 1, start),
+        location=SourceLocation("f", 1, start),
         end_line=end_line,
         end_column=end,
         source_line=line,
         hint="h",
     )
-    return text(each).splitlines()[3:5]
+    return text(diagnostic).splitlines()[3:5]
 
 
 def test_text() -> None:
-    """Text: what, where, the source line with the span underlined, the hint beside it, other places, where in the manifest."""
+    """Text shows the message, the position, the source line with the span underlined, the hint, related positions and the field."""
     assert render([DUPLICATE], Rendering.TEXT) == (
         "error[M107]: duplicate key `topics`\n"
         "   --> manifests/orders.yaml:12:3\n"
@@ -53,9 +49,9 @@ def test_text() -> None:
         "    = manifests/orders.yaml:9:3: first given here\n"
         "    = in RetentionFloor/orders, spec\n"
     )
-    assert text(WHOLE_FILE) == "warning[M002]: m\n  --> a b,c:d.yaml\n   = h\n"
-    assert text(NOTHING) == "error[M005]: no manifests\n"
-    assert render([WHOLE_FILE, NOTHING], Rendering.TEXT) == text(WHOLE_FILE) + "\n" + text(NOTHING)
+    assert text(FILE_WARNING) == "warning[M403]: m\n  --> a b,c:d.yaml\n   = h\n"
+    assert text(NO_FILE) == "error[M005]: no manifests\n"
+    assert render([FILE_WARNING, NO_FILE], Rendering.TEXT) == text(FILE_WARNING) + "\n" + text(NO_FILE)
 
 
 def test_nothing_renders_to_nothing() -> None:
@@ -94,8 +90,8 @@ def test_long_lines_are_cut_around_the_span() -> None:
 
 def test_json_carries_all() -> None:
     """`-o json` carries the same diagnostics: every part of the type, as one document."""
-    (each,) = json.loads(render([DUPLICATE], Rendering.JSON))["diagnostics"]
-    assert each == {
+    (entry,) = json.loads(render([DUPLICATE], Rendering.JSON))["diagnostics"]
+    assert entry == {
         "code": "M107",
         "title": CODES["M107"].title,
         "severity": "error",
@@ -121,27 +117,27 @@ def test_github_annotations() -> None:
         "in RetentionFloor/orders, spec\n"
     )
     assert (
-        render([WHOLE_FILE], Rendering.GITHUB)
-        == f"::warning file=a b%2Cc%3Ad.yaml,title=M002 {CODES['M002'].title}::m%0Ah\n"
+        render([FILE_WARNING], Rendering.GITHUB)
+        == f"::warning file=a b%2Cc%3Ad.yaml,title=M403 {CODES['M403'].title}::m%0Ah\n"
     )
-    assert render([NOTHING], Rendering.GITHUB) == f"::error title=M005 {CODES['M005'].title}::no manifests\n"
+    assert render([NO_FILE], Rendering.GITHUB) == f"::error title=M005 {CODES['M005'].title}::no manifests\n"
 
 
 def test_github_commands_cannot_be_forged() -> None:
     """A line end in a message does not end the command, a percent sign is not an escape."""
-    forged = Diagnostic(code="M101", severity=Severity.ERROR, message="a\n::error::b %0A\r", place=NOWHERE)
+    forged = Diagnostic(code="M101", message="a\n::error::b %0A\r", location=NOWHERE)
     title = CODES["M101"].title
     assert render([forged], Rendering.GITHUB) == f"::error title=M101 {title}::a\\x0a::error::b %250A\\x0d\n"
 
 
 def test_sarif() -> None:
     """`-o sarif` carries the same: a rule for each code, a location with its region, related places."""
-    log = json.loads(render([DUPLICATE, WHOLE_FILE, NOTHING], Rendering.SARIF))
+    log = json.loads(render([DUPLICATE, FILE_WARNING, NO_FILE], Rendering.SARIF))
     run = log["runs"][0]
     assert log["version"] == "2.1.0"
-    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["M002", "M005", "M107"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["M005", "M107", "M403"]
     first, second, third = run["results"]
-    assert (first["ruleId"], first["ruleIndex"], first["level"]) == ("M107", 2, "error")
+    assert (first["ruleId"], first["ruleIndex"], first["level"]) == ("M107", 1, "error")
     assert first["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "manifests/orders.yaml"},
         "region": {"startLine": 12, "startColumn": 3, "endLine": 12, "endColumn": 9},
@@ -158,9 +154,9 @@ def test_every_rendering_names_every_code(rendering: Rendering) -> None:
         if code == "M501":
             continue
         contents = {name: text for name, text in {"cluster.yaml": CLUSTER, **files}.items() if text}
-        _, found = outcome(contents)
-        assert code in render(found, rendering)
-        assert all(each.hint for each in found)
+        _, diagnostics = outcome(contents)
+        assert code in render(diagnostics, rendering)
+        assert all(diagnostic.hint for diagnostic in diagnostics)
 
 
 def test_escapes() -> None:
@@ -170,8 +166,8 @@ def test_escapes() -> None:
 
 def test_codes_are_a_table() -> None:
     """Every code has a title and an explanation for `explain CODE`."""
-    for code, told in CODES.items():
+    for code, entry in CODES.items():
         assert len(code) == 4
-        assert told.title
-        assert told.title[0].islower() or told.title.startswith(("YAML", "UTF"))
-        assert told.explanation.endswith(".")
+        assert entry.title
+        assert entry.title[0].islower() or entry.title.startswith(("YAML", "UTF"))
+        assert entry.explanation.endswith(".")

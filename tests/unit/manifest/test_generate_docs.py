@@ -1,4 +1,4 @@
-"""docs/manifests.md: its generated parts are fresh, and its examples are what the language accepts."""
+"""The generated parts of docs/manifests.md are fresh, and its examples are valid."""
 
 import os
 import re
@@ -20,24 +20,26 @@ DOCS = ROOT / "docs" / "manifests.md"
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
-    """What the files yield, as text; only what concerns `code`, since most examples hold no policy or no reader."""
+    """Return the output for the files; without M403, since many examples hold no policy."""
     for name, text in {"cluster.yaml": CLUSTER, **files}.items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")
     try:
         loaded = load(sorted(Path().iterdir()), now_ms=NOW_MS)
-        found = loaded.warnings
+        reported = loaded.warnings
         if code == "M501":
             resolve(loaded.for_cluster().cluster, environment={})
     except ManifestsInvalid as invalid:
-        found = invalid.diagnostics
+        reported = invalid.diagnostics
     except SecretMissing as missing:
         return f"error: {missing}\n"
-    return render([each for each in found if each.code != "M403" or code == "M403"], Rendering.TEXT)
+    return render(
+        [diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"], Rendering.TEXT
+    )
 
 
 def unreadable(folder: Path) -> Mapping[str, Path]:
-    """What was typed → the path, for each code that is about files rather than their text."""
+    """Return code → path, for each code about files."""
     os.mkfifo(folder / "pipe.yaml")
     (folder / "latin.yaml").write_bytes("owner: Zoë\n".encode("latin-1"))
     (folder / "export.yaml").write_bytes(b"#" * 2_000_000)
@@ -53,7 +55,7 @@ def unreadable(folder: Path) -> Mapping[str, Path]:
     }
 
 
-def test_docs_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documents_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generated parts of docs/manifests.md are what the models and the loader say now (UPDATE_DOCS=1 rewrites them)."""
     shown: dict[str, tuple[Mapping[str, str], str]] = {}
     for code, files in BROKEN.items():
@@ -68,7 +70,9 @@ def test_docs_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: p
     for code, path in unreadable(folder).items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = render([each for each in refused.value.diagnostics if each.code == code], Rendering.TEXT)
+        output = render(
+            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code], Rendering.TEXT
+        )
         assert output.startswith(f"error[{code}]")
         shown[code] = ({f"$ reconciler validate {path}": ""}, output)
     sections = {**generate_docs.field_tables(), "errors": generate_docs.error_section(shown)}
@@ -112,13 +116,13 @@ def test_examples_of_the_docs_are_valid(name: str, tmp_path: Path) -> None:
         load([folder], now_ms=NOW_MS)
 
 
-def test_codes_without_an_example_are_told_in_words() -> None:
+def test_codes_without_an_example_have_their_texts() -> None:
     """An entry without an example holds the title and the explanation."""
     code, entry = next(iter(CODES.items()))
     assert generate_docs.error_section({}).startswith(f"### {code} {entry.title}\n\n{entry.explanation}")
 
 
 def test_unknown_sections_are_errors() -> None:
-    """A marker in the docs that nothing fills is a mistake, not an empty section."""
+    """An unknown marker in the documents is an error, not an empty section."""
     with pytest.raises(KeyError):
         generate_docs.filled("<!-- generated: nothing -->\n<!-- end -->", {})

@@ -1,4 +1,4 @@
-"""The part of a set that concerns one cluster: several clusters in one set, one plan per cluster."""
+"""The part of a set that concerns one cluster: one plan per cluster."""
 
 import pytest
 
@@ -19,33 +19,33 @@ def two_clusters() -> ManifestSet:
         )
     files["waiver.yaml"] = manifest("Waiver", "w", WAIVED, metadata="cluster: prod-us")
     files["comment.yaml"] = "# nothing\n"
-    made, found = outcome(files)
-    assert made is not None, found
-    return made
+    manifests, diagnostics = outcome(files)
+    assert manifests is not None, diagnostics
+    return manifests
 
 
 def test_each_cluster_has_its_own() -> None:
     """One plan per cluster, from the manifests and files of that cluster only, sorted."""
-    eu, us = two_clusters().each()
+    eu, us = two_clusters().by_cluster()
     assert (eu.cluster.metadata.name, us.cluster.metadata.name) == ("prod-eu", "prod-us")
     assert [str(policy.address) for policy in us.policies] == ["GroupRemoval/dead", "RetentionFloor/orders"]
     assert ([w.metadata.name for w in eu.waivers], [w.metadata.name for w in us.waivers]) == ([], ["w"])
     assert [file.path for file in us.files] == ["prod-us/policies.yaml", "us/c.yaml", "waiver.yaml"]
 
 
-def test_the_whole_set() -> None:
-    """The set as a whole: clusters by name, policies and waivers as they were read."""
-    made = two_clusters()
-    assert [each.metadata.name for each in made.clusters] == ["prod-eu", "prod-us"]
-    assert len(made.policies) == 4
-    assert len(made.waivers) == 1
+def test_the_complete_set() -> None:
+    """Clusters are sorted by name; policies and waivers keep the reading order."""
+    manifests = two_clusters()
+    assert [entry.metadata.name for entry in manifests.clusters] == ["prod-eu", "prod-us"]
+    assert len(manifests.policies) == 4
+    assert len(manifests.waivers) == 1
 
 
-def test_which_cluster() -> None:
-    """The only cluster is meant where there is one; of several one has to be named."""
-    made, _ = outcome({"c.yaml": CLUSTER})
-    assert made is not None
-    assert made.for_cluster().cluster.metadata.name == "prod-eu"
+def test_the_cluster_must_be_clear() -> None:
+    """A single cluster is the default; one of several must be named."""
+    manifests, _ = outcome({"c.yaml": CLUSTER})
+    assert manifests is not None
+    assert manifests.for_cluster().cluster.metadata.name == "prod-eu"
     several = two_clusters()
     with pytest.raises(UsageError, match=r"--cluster prod-eu or prod-us"):
         several.for_cluster()

@@ -1,4 +1,4 @@
-"""Secrets: looked up on connecting and not before, and shown by nothing."""
+"""Secrets are resolved on connecting and not before, and no output shows them."""
 
 import logging
 import pickle
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ManifestsInvalid, SecretMissing
-from reconciler.manifest import redact
+from reconciler.manifest import diagnostics
 from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import ResolvedClient, resolve
@@ -37,8 +37,8 @@ def missing(text: str, folder: Path, **environment: str) -> str:
     return str(invalid.value)
 
 
-def test_references_are_filled_in(tmp_path: Path) -> None:
-    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka spells them."""
+def test_references_are_resolved(tmp_path: Path) -> None:
+    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka writes them."""
     (tmp_path / "password").write_text("s3cret\r\n")
     text = cluster(
         "client:\n  sasl.username: ${env:USER_NAME}\n  sasl.password: ${file:password}\n"
@@ -56,7 +56,7 @@ def test_references_are_filled_in(tmp_path: Path) -> None:
 
 
 def test_absolute_files(tmp_path: Path) -> None:
-    """A file may be given by its whole path, as a mounted secret is."""
+    """A file may have an absolute path, as a mounted secret has."""
     (tmp_path / "elsewhere").write_text("s3cret")
     text = cluster(f"client: {{sasl.password: '${{file:{tmp_path / 'elsewhere'}}}'}}")
     assert resolve(loaded(text, tmp_path)).properties == {"sasl.password": "s3cret"}
@@ -65,9 +65,9 @@ def test_absolute_files(tmp_path: Path) -> None:
 def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ "resolved as late as possible": validating needs no secret, and the value is the one of the moment of connecting."""
     monkeypatch.delenv("KAFKA_SECRET_OF_TEST", raising=False)
-    found = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
+    reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
     monkeypatch.setenv("KAFKA_SECRET_OF_TEST", "late")
-    assert resolve(found).properties == {"sasl.password": "late"}
+    assert resolve(reported).properties == {"sasl.password": "late"}
 
 
 def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
     assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap == ("a:1", "b:2", "c:3")
 
 
-def test_what_is_missing_is_told_at_once(tmp_path: Path) -> None:
-    """One error for each: the manifest, the key, and the variable or file; never what was found instead."""
+def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
+    """The error names manifest, key, and variable or file of each reference, and no value."""
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "latin").write_bytes("Zoë".encode("latin-1"))
     (tmp_path / "large").write_bytes(b"x" * 2_000_000)
@@ -99,9 +99,9 @@ def test_what_is_missing_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_repr_hides_values(tmp_path: Path) -> None:
-    """Neither repr nor str of what was resolved shows a value."""
-    found = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
-    resolved = resolve(found, environment={"P": PLANTED})
+    """Neither repr nor str of the resolved client shows a value."""
+    reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
+    resolved = resolve(reported, environment={"P": PLANTED})
     assert resolved.properties["sasl.password"] == PLANTED
     assert PLANTED not in f"{resolved!r} {resolved!s}"
     assert isinstance(pickle.loads(pickle.dumps(resolved)), ResolvedClient)
@@ -137,26 +137,31 @@ LITERAL = {
 
 
 @pytest.mark.parametrize("how", sorted(LITERAL))
-def test_a_planted_secret_is_shown_by_nothing(
+def test_no_output_shows_a_planted_secret(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A secret that stands in a manifest is refused, and no rendering, repr, traceback or log shows it."""
+    """A secret in a manifest is refused, and no rendering, repr, traceback or log shows it."""
     caplog.set_level(logging.DEBUG)
     (tmp_path / "cluster.yaml").write_text(cluster(LITERAL[how]), encoding="utf-8")
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
-    found = [each for each in invalid.value.diagnostics if isinstance(each, Diagnostic)]
-    shown = [render(found, rendering) for rendering in Rendering]
-    shown += [repr(found), repr(invalid.value), str(invalid.value), "".join(traceback.format_exception(invalid.value))]
+    reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
+    shown = [render(reported, rendering) for rendering in Rendering]
+    shown += [
+        repr(reported),
+        repr(invalid.value),
+        str(invalid.value),
+        "".join(traceback.format_exception(invalid.value)),
+    ]
     shown += [caplog.text, *capfd.readouterr()]
-    assert found
+    assert reported
     assert PLANTED not in "".join(shown)
 
 
-def test_a_planted_secret_behind_a_reference_is_shown_by_nothing(
+def test_no_output_shows_a_secret_behind_a_reference(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What a reference stands for is in no error, even where another reference fails, and in no traceback."""
+    """The value of a reference is in no error and no traceback, even if another reference fails."""
     caplog.set_level(logging.DEBUG)
     (tmp_path / "file").write_text(PLANTED)
     text = cluster("client:\n  sasl.password: ${env:P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:GONE}")
@@ -173,14 +178,14 @@ def test_a_planted_secret_behind_a_reference_is_shown_by_nothing(
 
 
 def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
-    """Blanking a secret leaves the rest of the line, and the other lines, as they are."""
-    _, found = outcome({"c.yaml": cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}")})
-    assert {each.source_line for each in found if each.code != "M403"} == {
+    """Masking a secret does not change the rest of the line or other lines."""
+    _, reported = outcome({"c.yaml": cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}")})
+    assert {diagnostic.source_line for diagnostic in reported if diagnostic.code != "M403"} == {
         f"  client: {{sasl.password: {'*' * len(PLANTED)}, group.id: x}}"
     }
-    _, found = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
-    assert [each.code for each in found] == ["M101"]
-    assert "not shown" not in render(found, Rendering.TEXT)
+    _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
+    assert [diagnostic.code for diagnostic in reported] == ["M101"]
+    assert "not shown" not in render(reported, Rendering.TEXT)
 
 
 @pytest.mark.parametrize(
@@ -204,16 +209,16 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     ],
 )
 @pytest.mark.parametrize("chosen", Rendering)
-def test_a_secret_in_the_wrong_place_is_shown_by_nothing(spec: str, chosen: Rendering) -> None:
-    """A forgotten blank makes property and secret one key; text instead of a map; letters that the library does not know."""
-    _, found = outcome({"c.yaml": cluster(spec)})
-    assert any(each.severity == "error" for each in found)
-    assert PLANTED not in render(found, chosen)
+def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Rendering) -> None:
+    """A missing blank makes property and secret one key; text instead of a mapping; other letter case."""
+    _, reported = outcome({"c.yaml": cluster(spec)})
+    assert any(diagnostic.severity == "error" for diagnostic in reported)
+    assert PLANTED not in render(reported, chosen)
 
 
-@pytest.mark.parametrize("pattern", [redact.LOOKS_SECRET, redact.VEILED], ids=["looks secret", "veiled"])
-def test_no_line_of_a_pull_request_stalls_the_veil(pattern: re.Pattern[str]) -> None:
-    """Every repetition is bounded: a line of words that sound like secrets once took half a minute, and four times that for twice as many."""
+@pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
+def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pattern[str]) -> None:
+    """Every repetition is bounded: a line of secret-like words once took half a minute, and quadratic time."""
 
     def longest(parsed: Any) -> Iterator[int]:
         for kind, given in parsed:
@@ -224,21 +229,21 @@ def test_no_line_of_a_pull_request_stalls_the_veil(pattern: re.Pattern[str]) -> 
                     if isinstance(inner, sre_parser.SubPattern):
                         yield from longest(inner)
 
-    found = list(longest(sre_parser.parse(pattern.pattern)))
-    assert found
-    assert max(found) < sre.MAXREPEAT
+    reported = list(longest(sre_parser.parse(pattern.pattern)))
+    assert reported
+    assert max(reported) < sre.MAXREPEAT
 
 
-def test_the_examples_of_the_docs_show_no_secret() -> None:
-    """The broken example of M211 is blanked in the docs' output."""
-    _, found = outcome(BROKEN["M211"])
-    assert "correct-horse" not in render(found, Rendering.TEXT)
+def test_the_examples_of_the_documents_show_no_secret() -> None:
+    """The output for the broken example of M211 masks the secret."""
+    _, reported = outcome(BROKEN["M211"])
+    assert "correct-horse" not in render(reported, Rendering.TEXT)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:
-    """Resolving leaves the Cluster as it was: references, not values."""
+    """Resolving does not change the Cluster: it holds references, not values."""
     text = cluster("client: {sasl.password: '${env:P}'}")
     (tmp_path / "orders.yaml").write_text(floor(GOOD))
-    found = loaded(text, tmp_path)
-    resolve(found, environment={"P": PLANTED})
-    assert PLANTED not in found.model_dump_json()
+    reported = loaded(text, tmp_path)
+    resolve(reported, environment={"P": PLANTED})
+    assert PLANTED not in reported.model_dump_json()

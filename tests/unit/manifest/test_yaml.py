@@ -1,10 +1,9 @@
-"""The YAML reader: where things stand, what unquoted scalars are, and what of YAML is refused."""
+"""The YAML reader: positions, values of unquoted scalars, and the parts of YAML that are refused."""
 
 import pytest
 
-from reconciler.manifest.nodes import BROKEN, Node, Span, enclosing_path
-from reconciler.manifest.scalars import value_of
-from reconciler.manifest.yaml import DEEPEST, MOST_SHOWN, read
+from reconciler.manifest.nodes import INVALID, Node, Span, enclosing_path
+from reconciler.manifest.yaml import DEEPEST, MOST_SHOWN, plain_value, read
 
 IGNORABLE = (
     *((code, code) for code in (0xAD, 0x34F, 0x61C, 0x3164, 0xFEFF, 0xFFA0)),
@@ -15,16 +14,16 @@ IGNORABLE = (
 
 
 def root(text: str) -> Node:
-    reading = read(text)
-    assert reading.complete
-    assert not reading.flaws
-    assert not reading.documents[0].flaws
-    return reading.documents[0].root
+    result = read(text)
+    assert result.complete
+    assert not result.errors
+    assert not result.documents[0].errors
+    return result.documents[0].root
 
 
-def flaw_codes(text: str) -> list[str]:
-    reading = read(text)
-    return [flaw.code for flaw in reading.flaws] + [f.code for d in reading.documents for f in d.flaws]
+def error_codes(text: str) -> list[str]:
+    result = read(text)
+    return [error.code for error in result.errors] + [error.code for d in result.documents for error in d.errors]
 
 
 @pytest.mark.parametrize(
@@ -45,28 +44,28 @@ def flaw_codes(text: str) -> list[str]:
         ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z"),
         ("2026-11-01", "2026-11-01"),
         ("-", "-"),
-        ("1_0", BROKEN),
-        ("010", BROKEN),
-        ("0x1F", BROKEN),
-        ("0o17", BROKEN),
-        ("0b1", BROKEN),
-        ("+5", BROKEN),
-        ("1e3", BROKEN),
-        ("1.5E-3", BROKEN),
-        (".5", BROKEN),
-        ("5.", BROKEN),
-        (".inf", BROKEN),
-        ("-.INF", BROKEN),
-        (".nan", BROKEN),
-        ("9" * 5000, BROKEN),
-        ("", BROKEN),
-        ("~", BROKEN),
-        ("Null", BROKEN),
+        ("1_0", INVALID),
+        ("010", INVALID),
+        ("0x1F", INVALID),
+        ("0o17", INVALID),
+        ("0b1", INVALID),
+        ("+5", INVALID),
+        ("1e3", INVALID),
+        ("1.5E-3", INVALID),
+        (".5", INVALID),
+        ("5.", INVALID),
+        (".inf", INVALID),
+        ("-.INF", INVALID),
+        (".nan", INVALID),
+        ("9" * 5000, INVALID),
+        ("", INVALID),
+        ("~", INVALID),
+        ("Null", INVALID),
     ],
 )
-def test_unquoted_scalars_are_what_every_reader_reads(text: str, value: object) -> None:
-    """An unquoted scalar has the value that all readers of YAML agree on, or none."""
-    found = value_of(text)
+def test_unquoted_scalars_have_the_value_of_all_readers(text: str, value: object) -> None:
+    """An unquoted scalar has the value that all YAML readers agree on, or it is invalid."""
+    found = plain_value(text)
     assert found == value
     assert type(found) is type(value)
 
@@ -164,14 +163,14 @@ def test_a_comment_is_no_document() -> None:
         ("a: {b: null}\n", "M116"),
     ],
 )
-def test_what_of_yaml_is_refused(text: str, code: str) -> None:
+def test_parts_of_yaml_that_are_refused(text: str, code: str) -> None:
     """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate keys: each has its code."""
-    assert flaw_codes(text) == [code]
+    assert error_codes(text) == [code]
 
 
-def test_an_undefined_tag_handle_is_told() -> None:
-    """A tag with a handle that no directive defines stops the reading; it does not crash it."""
-    assert flaw_codes("a: !x!y 1\n") == ["M101"]
+def test_an_undefined_tag_handle_is_reported() -> None:
+    """A tag with a handle that no directive defines stops the result; it does not crash it."""
+    assert error_codes("a: !x!y 1\n") == ["M101"]
 
 
 def test_quoted_merge_key_is_an_ordinary_key() -> None:
@@ -179,24 +178,24 @@ def test_quoted_merge_key_is_an_ordinary_key() -> None:
     assert root('"<<": 1\n').value == {"<<": 1}
 
 
-def test_what_came_before_the_break_is_read() -> None:
-    """A file that breaks in its third document still yields the first two."""
-    reading = read("a: 1\n---\nb: 2\n---\nc: [\n")
-    assert [document.root.value for document in reading.documents] == [{"a": 1}, {"b": 2}]
-    assert not reading.complete
+def test_documents_before_a_syntax_error_are_read() -> None:
+    """A syntax error in the third document leaves the first two."""
+    result = read("a: 1\n---\nb: 2\n---\nc: [\n")
+    assert [document.root.value for document in result.documents] == [{"a": 1}, {"b": 2}]
+    assert not result.complete
 
 
-def test_a_break_says_where_it_was() -> None:
-    """The path to where reading stopped is known, lists and mappings alike."""
+def test_a_syntax_error_has_a_path() -> None:
+    """The path to the last position is known, through lists and mappings."""
     assert read("a:\n  - b: [1, {c: [}\n").unfinished[1] == ("a", 0, "b", 1, "c")
     assert read("? [1, [\n").unfinished[1] == ()
     assert read("%YAML 3\n---\n").unfinished == (None, ())
 
 
-def test_a_key_broken_before_any_event() -> None:
-    """A break before anything was read points at the start of the file."""
-    (flaw,) = read('"\\UFFFFFFFF": 1\n').flaws
-    assert flaw.span.line == 1
+def test_a_syntax_error_before_any_event() -> None:
+    """An error before the first event points at the start of the file."""
+    (error,) = read('"\\UFFFFFFFF": 1\n').errors
+    assert error.span.line == 1
 
 
 @pytest.mark.parametrize(
@@ -211,39 +210,39 @@ def test_a_key_broken_before_any_event() -> None:
     ],
     ids=lambda char: f"U+{ord(char):04X}",
 )
-def test_what_nobody_sees_is_refused(char: str) -> None:
-    """Blanks, ignorable code points and those that are no characters: one in a protection once made it protect nothing."""
-    assert "M108" in flaw_codes(f"protect: [billing{char}]\n")
+def test_invisible_characters_are_refused(char: str) -> None:
+    """Blanks, ignorable code points and non-characters: one in a protection once made it protect nothing."""
+    assert "M108" in error_codes(f"protect: [billing{char}]\n")
 
 
-def test_letters_with_marks_are_seen() -> None:
-    """People write their names and their reasons as they are spelled, composed or not; emoji without a selector too."""
+def test_letters_with_marks_are_accepted() -> None:
+    """Names and reasons may hold any visible letters, composed or not, and emoji without a selector."""
     text = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
     assert root(f"a: {text}\n").entries["a"][1].value == text
 
 
 def test_invisible_characters_hide_nothing_else() -> None:
-    """Each invisible character is told with its code point, and the rest of the file is read as well."""
-    reading = read("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
-    assert [flaw.code for flaw in reading.flaws] == ["M108", "M108"]
-    assert [flaw.message[-6:] for flaw in reading.flaws] == ["U+200B", "U+202E"]
-    assert [flaw.span for flaw in reading.flaws] == [Span(1, 5, 1, 6), Span(3, 4, 3, 5)]
-    assert reading.flaws[0].hint.count('"\\u200B"') == 1
-    assert read("a: \U000e0041\n").flaws[0].hint.count('"\\U000E0041"') == 1
-    assert reading.documents[0].root.value["b"] == [1, 1]
-    assert reading.documents[0].root.value["a"] is BROKEN
+    """Each invisible character is reported with its code point, and the rest of the file is read."""
+    result = read("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
+    assert [error.code for error in result.errors] == ["M108", "M108"]
+    assert [error.message[-6:] for error in result.errors] == ["U+200B", "U+202E"]
+    assert [error.span for error in result.errors] == [Span(1, 5, 1, 6), Span(3, 4, 3, 5)]
+    assert result.errors[0].hint.count('"\\u200B"') == 1
+    assert read("a: \U000e0041\n").errors[0].hint.count('"\\U000E0041"') == 1
+    assert result.documents[0].root.value["b"] == [1, 1]
+    assert result.documents[0].root.value["a"] is INVALID
 
 
 def test_a_flood_of_invisible_characters_is_bounded() -> None:
-    """One line of invisible characters cannot drown the rest."""
-    assert len(read("a: " + "\u200b" * 5000).flaws) == MOST_SHOWN
+    """A line of invisible characters yields a bounded number of errors."""
+    assert len(read("a: " + "\u200b" * 5000).errors) == MOST_SHOWN
 
 
 def test_duplicate_keys_cite_both_places() -> None:
     """Unknown and duplicate keys (citing both places)."""
-    (flaw,) = read("topics: [a]\nkeep: 1\ntopics: [b]\n").documents[0].flaws
-    assert flaw.span == Span(3, 1, 3, 7)
-    assert [span for span, _ in flaw.related] == [Span(1, 1, 1, 7)]
+    (error,) = read("topics: [a]\nkeep: 1\ntopics: [b]\n").documents[0].errors
+    assert error.span == Span(3, 1, 3, 7)
+    assert [span for span, _ in error.related] == [Span(1, 1, 1, 7)]
 
 
 def test_keys_that_are_one_to_python_stay_two() -> None:
@@ -260,12 +259,12 @@ def test_container_of_a_position() -> None:
 
 def test_hints_for_breaks() -> None:
     """A break in the YAML says what to look at; where it began is cited if that is another line."""
-    (flaw,) = read("a: [1\nb: 2\n").flaws
-    assert "bracket" in flaw.hint
-    assert [span.line for span, _ in flaw.related] == [1]
-    (flaw,) = read("a: b: c\n").flaws
-    assert flaw.related == ()
-    assert "quote" in flaw.hint
-    (flaw,) = read("a: !x!y 1\n").flaws
-    assert flaw.hint
-    assert flaw.related == ()
+    (error,) = read("a: [1\nb: 2\n").errors
+    assert "bracket" in error.hint
+    assert [span.line for span, _ in error.related] == [1]
+    (error,) = read("a: b: c\n").errors
+    assert error.related == ()
+    assert "quote" in error.hint
+    (error,) = read("a: !x!y 1\n").errors
+    assert error.hint
+    assert error.related == ()

@@ -119,7 +119,7 @@ def test_a_literal_secret_is_refused(name: str, value: str) -> None:
     """ "a literal secret is refused", with a position, and without showing it again."""
     (only,) = found_in(cluster(f"client:\n  {name}: {value}"))
     assert only.code == "M211"
-    assert (only.place.line, only.place.column) == (8, 5 + len(name) + 2)
+    assert (only.location.line, only.location.column) == (8, 5 + len(name) + 2)
     assert "hunter2" not in str(only)
     assert codes(cluster(f"client: {{{name}: '${{env:X}}'}}")) == []
 

@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.policies import GroupRemoval
 from tests.unit.manifest.broken import manifest
-from tests.unit.manifest.checking import accepted, codes, told
+from tests.unit.manifest.checking import accepted, codes, diagnostics_of
 
 
 def removal(spec: str) -> str:
@@ -27,7 +27,7 @@ def test_every_field_of_the_design() -> None:
 
 def test_idle_for_is_required() -> None:
     """ "idleFor: 3d # required"."""
-    (only,) = told(removal("groups: [old-etl]"))
+    (only,) = diagnostics_of(removal("groups: [old-etl]"))
     assert only.code == "M113"
     assert "idleFor: 3d" in only.hint
 
@@ -78,14 +78,14 @@ def test_group_ids_are_arbitrary_text() -> None:
 )
 def test_durations_are_strings(value: str, expected: str) -> None:
     """ "Durations are strings (`30s`, `15m`, `12h`, `7d`)"; a bare number has no unit."""
-    (only,) = told(removal(f"groups: [old-etl]\nidleFor: {value}"))
+    (only,) = diagnostics_of(removal(f"groups: [old-etl]\nidleFor: {value}"))
     assert only.code == expected
     assert only.hint
 
 
 def test_a_number_without_a_unit_is_asked_for_one() -> None:
     """The hint offers the unit that a bare number lacks."""
-    (only,) = told(removal("groups: [old-etl]\nidleFor: 3"))
+    (only,) = diagnostics_of(removal("groups: [old-etl]\nidleFor: 3"))
     assert '"3s"' in only.hint
 
 
@@ -110,7 +110,7 @@ def test_a_number_without_a_unit_is_asked_for_one() -> None:
 )
 def test_globs_with_two_readings(glob: str, spelling: str) -> None:
     """Shells read `[^p]` as none of these, fnmatch as `^` or `p`: the opposite groups. What may be meant otherwise is refused."""
-    (only,) = told(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5"))
+    (only,) = diagnostics_of(removal(f"groups: ['{glob}']\nidleFor: 3d\nexpectAtMost: 5"))
     assert only.code == "M123"
     assert spelling in only.hint
 

@@ -8,7 +8,7 @@ from reconciler.policies import LeaderPolicy, RetentionFloor
 from reconciler.policies.retention_floor import RetentionFloorSpec
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import CLUSTER, NOW_MS, cluster, floor, manifest
-from tests.unit.manifest.checking import accepted, codes, outcome, told
+from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
 
 
 def spec_of(spec: str) -> RetentionFloorSpec:
@@ -60,8 +60,8 @@ def test_every(rest: str, every_ms: int | None) -> None:
 @pytest.mark.parametrize("pattern", ["clicks-*", "click?", "clicks-[ab]", "regex:^clicks$"])
 def test_a_pattern_needs_expect_at_most(pattern: str) -> None:
     """ "expectAtMost … required beside a pattern"."""
-    (only,) = told(floor(f"topics: [orders, '{pattern}']\nkeep: {{last: 5}}"))
-    assert (only.code, only.where) == ("M201", "in RetentionFloor/orders, spec.topics")
+    (only,) = diagnostics_of(floor(f"topics: [orders, '{pattern}']\nkeep: {{last: 5}}"))
+    assert (only.code, only.context) == ("M201", "in RetentionFloor/orders, spec.topics")
     assert pattern in only.message
     assert codes(floor(f"topics: ['{pattern}']\nexpectAtMost: 0\nkeep: {{last: 5}}")) == []
 
@@ -134,14 +134,14 @@ def test_the_journal_topic() -> None:
     text = floor("topics: [orders, _reconciler.journal]\nkeep: {last: 5}")
     _, found = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
     assert [each.code for each in found] == ["M207"]
-    assert [str(other.place) for other in found[0].related] == ["c.yaml:7"]
+    assert [str(other.location) for other in found[0].related] == ["c.yaml:7"]
     assert codes(text) == []
 
 
 def test_since_in_the_future() -> None:
     """ "an instant in the future is refused"."""
-    (only,) = told(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:01Z}"))
-    assert (only.code, only.where) == ("M206", "in RetentionFloor/orders, spec.keep")
+    (only,) = diagnostics_of(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:01Z}"))
+    assert (only.code, only.context) == ("M206", "in RetentionFloor/orders, spec.keep")
     assert mentions(only.message, "2026-11-21T10:00:01Z")
     assert codes(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:00Z}")) == []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.manifest.broken import GOOD, NOW_MS, WAIVED, floor, manifest, waiver
-from tests.unit.manifest.checking import accepted, codes, told
+from tests.unit.manifest.checking import accepted, codes, diagnostics_of
 
 POLICIES = (
     "---\n".join(
@@ -48,10 +48,10 @@ def test_expires(policy: str, limit: str, expires: str, expected: list[str]) -> 
 
 def test_its_policy_exists() -> None:
     """A waiver for nothing is a mistake, and the policy that is meant is named."""
-    (only,) = told(with_waiver(policy="RetentionFloor/order"))
+    (only,) = diagnostics_of(with_waiver(policy="RetentionFloor/order"))
     assert only.code == "M305"
     assert "`RetentionFloor/orders`" in only.hint
-    (only,) = told(with_waiver(policy="RetentionFloor/something-else"))
+    (only,) = diagnostics_of(with_waiver(policy="RetentionFloor/something-else"))
     assert only.code == "M305"
     assert "RetentionFloor/orders" not in only.hint
 
