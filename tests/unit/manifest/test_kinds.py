@@ -45,7 +45,7 @@ class TopicNote(Policy):
 
     OPERATION: ClassVar[type[Operation]] = ElectLeader
 
-    def scan_request(self, observed_at_ms: int) -> ScanRequest:
+    def scan_request(self, observed_at_ms: int) -> ScanRequest:  # noqa: ARG002
         return ScanRequest(topics=(TopicRequest(topics=self.spec.topics),))
 
     def select(self, snapshot: ClusterSnapshot) -> Selection:
@@ -54,7 +54,7 @@ class TopicNote(Policy):
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
         return protection.of_topic(name)
 
-    def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterator[Decision]:
+    def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterator[Decision]:  # noqa: ARG002
         return (Satisfied(self.address_of(topic)) for topic in subjects)
 
     def exact_claims(self) -> Iterator[ExactClaim]:
