@@ -27,9 +27,10 @@ from bench.apply_world import COMMITS_PER_GROUP, DEAD, STAYS, At, World, batches
 from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.executor import apply
 from reconciler.apply.tuning import BatchLimits
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from reconciler.model import action as actions
 from reconciler.model import names
 from reconciler.model.outcome import Status
@@ -65,8 +66,8 @@ def tool(made: World, name: str, *words: str) -> None:
 
 
 def send(made: World, planned: Sequence[actions.Action], folder: Path) -> None:
-    gateway = KafkaGateway(connection(made))
-    journal = FileJournal(folder / f"{time.monotonic_ns()}.jsonl")
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    journal = file_journal(folder / f"{time.monotonic_ns()}.jsonl")
     try:
         ended = [
             outcome.status
@@ -143,17 +144,17 @@ def bare_records(made: World, led: dict[At, int], before: int) -> None:
 
 
 def look_at_partitions(made: World, led: dict[At, int], size: int, *, offsets: bool) -> None:
-    gateway = KafkaGateway(connection(made))
+    gateway = KafkaGateway(KafkaSession(connection(made)))
     for broker in sorted(set(led.values())):
         mine = [names.TopicPartition(*at) for at in made.all if led[at] == broker]
         for batch in batches(mine, size):
-            gateway.partitions_now(batch, offsets=offsets)
+            gateway.read_partitions(batch, offsets=offsets)
     gateway.close()
 
 
 def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    now = gateway.partitions_now([names.TopicPartition(*at) for at in wanted], offsets=True)
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    now = gateway.read_partitions([names.TopicPartition(*at) for at in wanted], offsets=True)
     gateway.close()
     planned: list[actions.Action] = []
     for at in wanted:
@@ -224,17 +225,17 @@ def bare_groups(made: World, known: Sequence[str]) -> None:
 
 
 def look_at_groups(made: World, known: Sequence[str]) -> None:
-    gateway = KafkaGateway(connection(made))
+    gateway = KafkaGateway(KafkaSession(connection(made)))
     for batch in batches(known, BatchLimits().groups_per_call):
-        gateway.groups_now(batch)
+        gateway.read_groups(batch)
     gateway.close()
 
 
 def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
+    gateway = KafkaGateway(KafkaSession(connection(made)))
     planned: list[actions.Action] = []
     for batch in batches(known, BatchLimits().groups_per_call):
-        for group, now in gateway.groups_now(batch).items():
+        for group, now in gateway.read_groups(batch).items():
             facts: Any = now
             assert facts.state is GroupState.EMPTY
             planned.append(
@@ -306,15 +307,15 @@ def bare_elections(made: World, wanted: Sequence[At]) -> None:
 
 
 def look_at_led(made: World, wanted: Sequence[At]) -> None:
-    gateway = KafkaGateway(connection(made))
+    gateway = KafkaGateway(KafkaSession(connection(made)))
     for batch in batches([names.TopicPartition(*at) for at in wanted], BatchLimits().elections_per_call):
-        gateway.partitions_now(batch, offsets=False)
+        gateway.read_partitions(batch, offsets=False)
     gateway.close()
 
 
 def choices(made: World, wanted: Sequence[At]) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    now = gateway.partitions_now([names.TopicPartition(*at) for at in wanted], offsets=False)
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    now = gateway.read_partitions([names.TopicPartition(*at) for at in wanted], offsets=False)
     gateway.close()
     planned: list[actions.Action] = []
     for at in wanted:

@@ -18,7 +18,7 @@ from bench import plan_file
 from bench.processes import mebibytes
 from reconciler.apply import results
 from reconciler.apply.executor import apply
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -103,7 +103,7 @@ def measure(path: Path, size: int) -> dict[str, Any]:
         apply(
             planned.actions,
             gateway=Obedient(size),
-            journal=FileJournal(path.with_name("journal.jsonl")),
+            journal=file_journal(path.with_name("journal.jsonl")),
             run_id="bench",
             plan_digest="bench",
             clock=lambda: time.time_ns() // 1_000_000,

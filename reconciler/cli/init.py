@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler import onboarding
+from reconciler import init as first_run
 from reconciler.cli import common, console
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
@@ -60,31 +60,31 @@ def init(
             f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, comma-separated"
         )
     properties = _properties(client or [])
-    files = onboarding.workflow_files(action) if workflows else {}
+    workflow_texts = first_run.workflow_files(action) if workflows else {}
     with common.running(settings) as run:
-        wanted = onboarding.first_files(
-            servers, name, run, client=properties, journal_topic=journal_topic, workflows=files
+        texts = first_run.first_files(
+            servers, name, run, client=properties, journal=journal_topic, workflows=workflow_texts
         )
-        _write(wanted, directory)
-        if journal_topic:  # last: it is the only thing that is not a file
-            onboarding.make_journal(servers, name, run, client=properties, topic=journal_topic)
+        _write(texts, directory)
+        if journal_topic:  # last, because only this step changes the cluster
+            first_run.create_journal_topic(servers, name, run, client=properties, topic=journal_topic)
     console.print_stderr("next: reconciler validate, then reconciler doctor, then reconciler plan")
     return 0
 
 
-def _write(wanted: Mapping[str, str], directory: Path) -> None:
-    """All of them, but for those that are there just so."""
-    missing = {path: text for path, text in wanted.items() if not _is_there(directory / path, text)}
+def _write(texts: Mapping[str, str], directory: Path) -> None:
+    """Write all files, except those that exist with the same content."""
+    missing = {path: text for path, text in texts.items() if not _exists(directory / path, text)}
     for path, text in missing.items():
         try:
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).write_text(text, encoding="utf-8")
-        except OSError as unwritten:
-            raise ReconcilerError(f"{directory / path}: {unwritten.strerror or unwritten}") from unwritten
+        except OSError as error:
+            raise ReconcilerError(f"{directory / path}: {error.strerror or error}") from error
         console.write(f"{directory / path}\n")
 
 
-def _is_there(path: Path, text: str) -> bool:
+def _exists(path: Path, text: str) -> bool:
     if not os.path.lexists(path):
         return False
     try:

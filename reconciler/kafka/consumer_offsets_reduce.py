@@ -142,9 +142,7 @@ class Reduction:
                 builders[state.key.group].add_times(state)
         for group, builder in builders.items():
             newest_ms = builder.newest_ms if builder.newest_ms >= 0 else None
-            yield GroupActivity(
-                group, newest_ms, builder.offset, builder.group_type(), builder.live, builder.commits
-            )
+            yield GroupActivity(group, newest_ms, builder.offset, builder.group_type(), builder.live, builder.commits)
 
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[CommittedTopicId]:
         """Topic ids of the commits of each requested group on its topics; None: of all groups."""

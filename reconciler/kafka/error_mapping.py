@@ -152,9 +152,7 @@ def item_answer(operation: Operation, code: int, text: str = "") -> ItemResult:
     mapped = TABLE[operation].get(code)
     action = mapped or (ResponseAction.READ_BACK if code < 0 else ResponseAction.FAILED)
     if (right := _RIGHTS.get(code)) is not None:
-        text = (
-            f"the right is missing: {right} ({text or name_of(code)}); `reconciler doctor --acls` prints the grants"
-        )
+        text = f"the right is missing: {right} ({text or name_of(code)}); `reconciler doctor --acls` prints the grants"
     refused = mapped in _REFUSALS and (operation, code) not in _AMBIGUOUS
     return ItemResult(action, name_of(code), text, no_effect=code in _NO_EFFECT or refused)
 

@@ -205,4 +205,8 @@ def _election_answer(partition: TopicPartition, errors: Mapping[TopicPartition, 
 
 def _code(error: object) -> tuple[int, str]:
     inner = kafka_error(error)
-    return (int(KafkaError._TIMED_OUT), "no answer within the deadline") if inner is None else (int(inner.code()), str(inner.str()))
+    return (
+        (int(KafkaError._TIMED_OUT), "no answer within the deadline")
+        if inner is None
+        else (int(inner.code()), str(inner.str()))
+    )

@@ -13,8 +13,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import Deadline, batched, done_unless, reason_of, wait_all
 from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.futures import Deadline, batched, done_unless, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import ClientPool, WorkerPool
 from reconciler.model.names import TopicPartition
@@ -175,6 +175,4 @@ def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, li
         parts = list(by_coordinator.values())
         if parts:
             time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return {
-        group: commits(read.get(group, Unknown("its coordinator was not reached in time"))) for group in groups
-    }
+    return {group: commits(read.get(group, Unknown("its coordinator was not reached in time"))) for group in groups}

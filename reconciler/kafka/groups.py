@@ -87,9 +87,7 @@ def read_groups(
         return {group: unknown_group(group, reason) for group in requested}
     listed = tuple(group for group in requested if group in listing.groups)
     uncertain = tuple(
-        group
-        for group in requested
-        if group not in listing.groups or listing.groups[group].state is GroupState.UNKNOWN
+        group for group in requested if group not in listing.groups or listing.groups[group].state is GroupState.UNKNOWN
     )
     answer = session.readers.call(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
     states, positions = answer or ({}, {})
@@ -194,8 +192,7 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
         return Unknown(f"ids of share, Streams and Connect groups: {reason_of(error)}")
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE)
-        for entry in entries
+        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE) for entry in entries
     }
 
 

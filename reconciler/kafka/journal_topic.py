@@ -112,7 +112,9 @@ class JournalTopic:
         policies = cleanup_policies(self._session, [self._topic])[self._topic]
         if not isinstance(policies, Unknown) and policies != {"delete"}:
             policy = ",".join(sorted(policies)) or "empty"
-            raise self._unavailable("trusted", f"its cleanup.policy is {policy}, which forgets entries: set it to delete")
+            raise self._unavailable(
+                "trusted", f"its cleanup.policy is {policy}, which forgets entries: set it to delete"
+            )
 
     def _read(self, read_to: dict[int, int]) -> Iterator[Line]:
         """Lines after `read_to` (offset by partition, updated) up to the current ends."""

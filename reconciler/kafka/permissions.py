@@ -136,7 +136,9 @@ def check(
             ("",),
             "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked",
         ),
-        permission(Role.PLAN, "DESCRIBE", "topic", read, "these topics cannot be seen: policies that select them are blocked"),
+        permission(
+            Role.PLAN, "DESCRIBE", "topic", read, "these topics cannot be seen: policies that select them are blocked"
+        ),
         permission(
             Role.PLAN,
             "DESCRIBE_CONFIGS",

@@ -234,9 +234,7 @@ def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
         )
         for p in sorted(described.partitions, key=lambda p: int(p.id))
     )
-    topic = TopicFacts(
-        name=name, topic_id=topic_id, internal=bool(described.is_internal), partitions=len(partitions)
-    )
+    topic = TopicFacts(name=name, topic_id=topic_id, internal=bool(described.is_internal), partitions=len(partitions))
     return topic, partitions
 
 

@@ -1,4 +1,7 @@
-"""The function that runs in Spark's Python workers: chunk numbers in, facts out. Everything it imports is shipped (see `ship`)."""
+"""The function that runs in Spark's Python workers: chunk numbers in, facts out.
+
+code_archive.py puts everything that it imports on the workers' path.
+"""
 
 import gc
 import time
@@ -9,19 +12,19 @@ import pyarrow as pa
 from reconciler.scan.task_rows import Chunk, ScanTask, read_chunk
 
 
-def read_chunks(work: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over a range: each id is the number of a chunk."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    # The client library can kill a worker while a coordinator moves; the next attempt reads commits in a child process.
+    # The client library can crash while a coordinator moves; the next attempt reads commits in a worker process.
     isolated = context is not None and context.attemptNumber() > 0
-    # Hundreds of thousands of small objects that all live until the end of the chunk: looking for cycles among them took a third of
-    # the time.
+    # The chunk has hundreds of thousands of small objects until its end: garbage collection took a third of the
+    # time.
     gc.disable()
     try:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_chunk(work, number, chunks[number], now_s=time.time(), isolated=isolated)
+                yield from read_chunk(task, number, chunks[number], now_s=time.time(), isolated=isolated)
     finally:
         gc.enable()

@@ -20,9 +20,10 @@ from reconciler.apply.executor import apply
 from reconciler.apply.tuning import BatchLimits
 from reconciler.errors import ReconcilerError
 from reconciler.journal import entry
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
@@ -105,7 +106,7 @@ class _Driver:
             backoff_ms=300,
             attempts=world.rng.choice([3, 6]),
         )
-        self.journal = FileJournal(world.folder / "journal.jsonl")
+        self.journal = file_journal(world.folder / "journal.jsonl")
         self.connection = Connection(tuple(world.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
@@ -128,7 +129,7 @@ class _Driver:
         return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
-        gateway = KafkaGateway(self.connection)
+        gateway = KafkaGateway(KafkaSession(self.connection))
         try:
             yield from apply(
                 actions,
@@ -295,7 +296,7 @@ def _restore(world: World) -> None:
             world.cluster.resume(broker.id)
 
 
-def _fill(journal: FileJournal) -> None:
+def _fill(journal: ActionJournal) -> None:
     """Lines of other runs, so that the disk is nearly full and children of this process still have room for their own files."""
     made = FakeCluster()
     made.create_topic("elsewhere", 1)

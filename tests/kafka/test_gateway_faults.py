@@ -19,6 +19,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.group_offsets import fetch
 from reconciler.kafka.offsets import read_group_commits
+from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0))
+    made = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
     yield made
     made.close()
 
@@ -60,11 +61,11 @@ def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: K
     """DeleteRecords to a stopped broker is read back, not judged; its offsets are Unread, never -1001; other leaders answer."""
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
-    gateway.partitions_now([quiet, well], offsets=True)
+    gateway.read_partitions([quiet, well], offsets=True)
     cluster.pause(1)
     try:
         answers = gateway.delete_records({quiet: 5, well: 5})
-        now = gateway.partitions_now([quiet, well], offsets=True)
+        now = gateway.read_partitions([quiet, well], offsets=True)
     finally:
         cluster.resume(1)
         settled(cluster)
@@ -82,7 +83,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
     """REQUEST_TIMED_OUT: the answer waits for the slowest live replica, the leader has long advanced. So it is read back."""
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
-    leader = gateway.partitions_now([at], offsets=True)[at].leader
+    leader = gateway.read_partitions([at], offsets=True)[at].leader
     follower = 1 if leader != 1 else 3
     cluster.pause(follower)
     try:
@@ -92,7 +93,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
         settled(cluster)
     assert (answer.answer, answer.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
     gateway.refresh()
-    assert gateway.partitions_now([at], offsets=True)[at].log_start == 5
+    assert gateway.read_partitions([at], offsets=True)[at].log_start == 5
 
 
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
@@ -109,14 +110,14 @@ def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: Ka
 def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPartition) -> bool:
     """Whether the log start was read while the deletion's answer was outstanding."""
     gateway.refresh()
-    gateway.partitions_now([at], offsets=True)
+    gateway.read_partitions([at], offsets=True)
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(gateway.delete_records({at: 5})))
     cluster.pause(1)
     try:
         thread.start()
         while not answers:
-            if gateway.partitions_now([at], offsets=True)[at].log_start == 5:
+            if gateway.read_partitions([at], offsets=True)[at].log_start == 5:
                 return not answers
         return False
     finally:
@@ -133,11 +134,11 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
     try:
         gateway.refresh()
         client.wait_until(
-            lambda: gateway.partitions_now([lost], offsets=False)[lost].leader is None,
+            lambda: gateway.read_partitions([lost], offsets=False)[lost].leader is None,
             30,
             "the partition to be leaderless",
         )
-        now = gateway.partitions_now([lost, well], offsets=True)
+        now = gateway.read_partitions([lost, well], offsets=True)
         answers = gateway.delete_records({lost: 5, well: 5})
         election = gateway.elect_leaders(Election.PREFERRED, [lost])[lost]
         unclean = gateway.elect_leaders(Election.UNCLEAN, [lost])[lost]
@@ -156,10 +157,10 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
     """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
-    client.wait_until(lambda: gateway.groups_now([name])[name].listed is False, 30, "coordinators to have settled")
+    client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
     try:
-        listed = gateway.groups_now([name])[name].listed
+        listed = gateway.read_groups([name])[name].listed
     finally:
         cluster.resume(2)
         settled(cluster)
@@ -239,14 +240,14 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
-    (child,) = gateway._removers._idle
+    (child,) = gateway.session.removers._idle
     asked: list[ItemResult] = []
     thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)
     try:
         thread.start()
-        client.wait_until(lambda: not gateway._removers._idle, 10, "the request to be under way")
+        client.wait_until(lambda: not gateway.session.removers._idle, 10, "the request to be under way")
         os.kill(child._process.pid, signal.SIGABRT)
         thread.join(30)
     finally:
@@ -265,9 +266,10 @@ def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
         "import sys, os, threading, time\n"
         "from reconciler.kafka.connect import Connection\n"
         "from reconciler.kafka.gateway import KafkaGateway\n"
-        "gateway = KafkaGateway(Connection(tuple(sys.argv[1].split(',')), timeout_s=60))\n"
+        "from reconciler.kafka.session import KafkaSession\n"
+        "gateway = KafkaGateway(KafkaSession(Connection(tuple(sys.argv[1].split(',')), timeout_s=60)))\n"
         "gateway.delete_groups(['nobody-knows-it'])\n"
-        "print(gateway._removers._idle[0]._process.pid, flush=True)\n"
+        "print(gateway.session.removers._idle[0]._process.pid, flush=True)\n"
         "sys.stdin.readline()\n"
         "gateway.delete_groups(['nobody-knows-it-either'])\n"
     )

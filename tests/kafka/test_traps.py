@@ -17,6 +17,7 @@ from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.offsets import OffsetsRequest, read_partitions
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import GroupType
 from reconciler.sandbox import client
@@ -52,12 +53,12 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
     )
     told = run_tool(cluster, "kafka-share-groups", "--list")
     assert group in told.stdout.split(), told.stderr
-    gateway = KafkaGateway(connection, timeout_s=20.0)
+    gateway = KafkaGateway(KafkaSession(connection))
     try:
         found = groups.list_groups(connection, hidden=True)
         assert group in found.groups
         assert found.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
-        now = gateway.groups_now([group])[group]
+        now = gateway.read_groups([group])[group]
         assert now.listed is not True
     finally:
         # That the bare call removes it is the trap; here it tidies up, since an unreadable group blocks purges on this cluster.

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import _consume, _Log, read_commit_log
-from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic

@@ -17,10 +17,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import file as file_journal
+from reconciler.journal import file as journal_file
 from reconciler.journal import interrupted
 from reconciler.journal.entry import Author, Event
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -41,8 +41,8 @@ def made() -> FakeCluster:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> FileJournal:
-    return FileJournal(tmp_path / "kept" / "journal.jsonl", author=Author(who="ann", commit="4f2c9aa"))
+def journal(tmp_path: Path) -> ActionJournal:
+    return file_journal(tmp_path / "kept" / "journal.jsonl", author=Author(who="ann", commit="4f2c9aa"))
 
 
 @contextmanager
@@ -60,14 +60,14 @@ def outcome(action: object, *, sends: int, status: Status = Status.APPLIED) -> O
     return Outcome(action=action, status=status, detail="", sends=sends)  # type: ignore[arg-type]
 
 
-def test_no_file_is_an_empty_journal(journal: FileJournal) -> None:
+def test_no_file_is_an_empty_journal(journal: ActionJournal) -> None:
     """No journal yet means never purged; reading makes no file."""
     assert journal.last_purges() == {}
     assert list(journal.entries()) == []
-    assert not (journal._path).exists()
+    assert not (journal.store.path).exists()
 
 
-def test_entries_say_who_did_what_and_when(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_entries_say_who_did_what_and_when(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """Intent before, outcome after, with author, plan and request, for all three operations."""
     made.partition(AT).replicas = (2, 3, 1)
     actions = [purge(made, AT, 60), removal(made, "billing"), election(made, AT)]
@@ -85,7 +85,7 @@ def test_entries_say_who_did_what_and_when(made: FakeCluster, tmp_path: Path, jo
     assert {each.address.name for each in only} == {"billing"}
 
 
-def test_every_request_has_its_intent_first(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_every_request_has_its_intent_first(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """When a request reaches the brokers, the file already holds its intent: for the first try and for each retry."""
     held = []
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=2))
@@ -94,7 +94,7 @@ def test_every_request_has_its_intent_first(made: FakeCluster, tmp_path: Path, j
     assert held == [1, 2, 3]
 
 
-def test_names_survive_the_journal(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_names_survive_the_journal(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """Group ids are arbitrary text: newlines, quotes and lone surrogates come back as they were."""
     names = ["a\nb", 'quo"te', "\ud800", "\u2028", "a/b[3]", "x" * 5_000]
     for name in names:
@@ -104,29 +104,29 @@ def test_names_survive_the_journal(made: FakeCluster, tmp_path: Path, journal: F
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"v":1,"at_ms":17', b'{"v":1}', b"\x00\x00\x00"])
-def test_a_torn_last_line_is_harmless(made: FakeCluster, tmp_path: Path, journal: FileJournal, torn: bytes) -> None:
+def test_a_torn_last_line_is_harmless(made: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes) -> None:
     """A crash while appending: the rest reads on, and the next append cuts the torn line off."""
     run(made, [purge(made, AT, 60)], tmp_path, journal=journal)
-    with journal._path.open("ab") as file:
+    with journal.store.path.open("ab") as file:
         file.write(torn)
-    fresh = FileJournal(journal._path)
+    fresh = file_journal(journal.store.path)
     assert len(list(fresh.entries())) == 2
     assert set(fresh.last_purges()) == {AT}
     fresh.record_intents([purge(made, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
-    assert len(list(FileJournal(journal._path).entries())) == 3
-    assert journal._path.read_bytes().count(b"\n") == 3
+    assert len(list(file_journal(journal.store.path).entries())) == 3
+    assert journal.store.path.read_bytes().count(b"\n") == 3
 
 
-def test_damage_elsewhere_is_not_harmless(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_damage_elsewhere_is_not_harmless(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """A whole line that is no entry means that the clock cannot be trusted."""
     run(made, [purge(made, AT, 60)], tmp_path, journal=journal)
-    lines = journal._path.read_bytes().splitlines(keepends=True)
-    journal._path.write_bytes(lines[0][:40] + b"\n" + lines[1])
+    lines = journal.store.path.read_bytes().splitlines(keepends=True)
+    journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])
     with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
-        FileJournal(journal._path).last_purges()
+        file_journal(journal.store.path).last_purges()
 
 
-def test_a_journal_that_is_cut_off_while_it_is_read(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_a_journal_that_is_cut_off_while_it_is_read(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """By whoever rotates logs by copying: said, not waited for."""
     journal.record_intents([purge(made, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
     reading = journal.entries()
@@ -137,28 +137,28 @@ def test_a_journal_that_is_cut_off_while_it_is_read(made: FakeCluster, tmp_path:
         list(reading)
 
 
-def test_another_format_is_refused(journal: FileJournal) -> None:
+def test_another_format_is_refused(journal: ActionJournal) -> None:
     """A line of a later version is not guessed at."""
-    journal._path.parent.mkdir()
-    journal._path.write_text(json.dumps({"v": 2}) + "\n")
+    journal.store.path.parent.mkdir()
+    journal.store.path.write_text(json.dumps({"v": 2}) + "\n")
     with pytest.raises(JournalUnavailable, match="another version"):
         journal.last_purges()
 
 
-def test_no_intent_no_request(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_no_intent_no_request(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """The disk is full: nothing is sent, everything is not attempted, and the reason is said."""
     journal.record_intents([purge(made, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
-    size = journal._path.stat().st_size
+    size = journal.store.path.stat().st_size
     with full_disk(size + 100):
         outcomes = run(made, [purge(made, AT, 60), removal(made, "billing")], tmp_path, journal=journal).outcomes
     assert {ended.status for ended in outcomes} == {Status.NOT_ATTEMPTED}
     assert "cannot be written" in outcomes[0].detail
     assert made.requests == []
-    assert journal._path.stat().st_size == size
+    assert journal.store.path.stat().st_size == size
     assert len(list(journal.entries())) == 1
 
 
-def test_disk_full_between_batches_stops_the_rest(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_disk_full_between_batches_stops_the_rest(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """The outcome of what was done is still told; what came after was not attempted."""
     wanted = [removal(made, "billing"), purge(made, AT, 60)]
     room = 500  # an intent and a part of its outcome
@@ -167,20 +167,20 @@ def test_disk_full_between_batches_stops_the_rest(made: FakeCluster, tmp_path: P
     assert ended["GroupRemoval"].status is Status.APPLIED
     assert ended["RetentionFloor"].status is Status.NOT_ATTEMPTED
     assert [each.event for each in journal.entries()] == [Event.INTENT]
-    assert set(journal.unfinished(PLAN)) == {wanted[0].address}
+    assert set(journal.open_intents(PLAN)) == {wanted[0].address}
 
 
 def test_unreadable_folders_are_said(made: FakeCluster, tmp_path: Path) -> None:
     """A journal below a file cannot be written, and the message names it."""
     (tmp_path / "file").write_text("")
-    journal = FileJournal(tmp_path / "file" / "journal.jsonl")
+    journal = file_journal(tmp_path / "file" / "journal.jsonl")
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
         journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
     with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
         journal.last_purges()
 
 
-def test_the_clock_is_the_newest_intent(made: FakeCluster, journal: FileJournal) -> None:
+def test_the_clock_is_the_newest_intent(made: FakeCluster, journal: ActionJournal) -> None:
     """An intent without an outcome counts: nobody proved that nothing was sent."""
     journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record_intents([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
@@ -189,36 +189,36 @@ def test_the_clock_is_the_newest_intent(made: FakeCluster, journal: FileJournal)
 
 @pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 201)])
 def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
-    made: FakeCluster, journal: FileJournal, sends: int, clock: int
+    made: FakeCluster, journal: ActionJournal, sends: int, clock: int
 ) -> None:
     """An outcome with no send takes its own run's intent off the clock; a failure that was sent moves it to when the answer was there."""
     journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record_intents([purge(made, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     ended = outcome(purge(made, AT, 60), sends=sends, status=Status.FAILED)
-    journal.record([ended], run_id="b", plan_digest=PLAN, at_ms=201)
+    journal.record_outcomes([ended], run_id="b", plan_digest=PLAN, at_ms=201)
     assert journal.last_purges() == {AT: clock}
-    assert FileJournal(journal._path).last_purges() == {AT: clock}
+    assert file_journal(journal.store.path).last_purges() == {AT: clock}
 
 
-def test_a_run_that_did_nothing_ends_no_intent_of_another(made: FakeCluster, journal: FileJournal) -> None:
+def test_a_run_that_did_nothing_ends_no_intent_of_another(made: FakeCluster, journal: ActionJournal) -> None:
     """Run a sent and died; run b was stopped before its request. Whether a's was carried out is still to be read back."""
     action = purge(made, AT, 60)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
         journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
-        journal.record([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
-        assert {entry.run_id for entry in journal.unfinished(PLAN).values()} == {"a"}
-    journal.record([outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300)
-    assert journal.unfinished(PLAN) == {}
+        journal.record_outcomes([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
+        assert {entry.run_id for entry in journal.open_intents(PLAN).values()} == {"a"}
+    journal.record_outcomes([outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300)
+    assert journal.open_intents(PLAN) == {}
 
 
 def test_threads_wait_for_a_frozen_process_together(
-    made: FakeCluster, journal: FileJournal, monkeypatch: pytest.MonkeyPatch
+    made: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight lanes once waited one after another: two minutes each."""
     action = purge(made, AT, 60)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=1)
-    monkeypatch.setattr(file_journal, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(journal_file, "_PATIENCE_S", 1.0)
     refused: list[float] = []
     began = time.monotonic()
 
@@ -227,7 +227,7 @@ def test_threads_wait_for_a_frozen_process_together(
             journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=2)
         refused.append(time.monotonic() - began)
 
-    with journal._path.open("rb") as held:
+    with journal.store.path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         lanes = [threading.Thread(target=lane) for _ in range(8)]
         for each in lanes:
@@ -238,27 +238,27 @@ def test_threads_wait_for_a_frozen_process_together(
     assert max(refused) < 4
 
 
-def test_the_clock_of_a_run_beside_another_is_not_forgotten(made: FakeCluster, journal: FileJournal) -> None:
+def test_the_clock_of_a_run_beside_another_is_not_forgotten(made: FakeCluster, journal: ActionJournal) -> None:
     """Stored between the intent and the outcome of another, it may still send; and one that was forgotten counts by its outcome."""
     action = purge(made, AT, 60)
     ended = outcome(action, sends=1, status=Status.APPLIED)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
-    journal.record([ended], run_id="a", plan_digest=PLAN, at_ms=150)
-    assert journal.last_purges(but_of="a") == {AT: 200}
-    journal.record([ended], run_id="c", plan_digest=PLAN, at_ms=300)
-    journal.record([ended], run_id="b", plan_digest=PLAN, at_ms=400)
+    journal.record_outcomes([ended], run_id="a", plan_digest=PLAN, at_ms=150)
+    assert journal.last_purges(except_run="a") == {AT: 200}
+    journal.record_outcomes([ended], run_id="c", plan_digest=PLAN, at_ms=300)
+    journal.record_outcomes([ended], run_id="b", plan_digest=PLAN, at_ms=400)
     assert journal.last_purges() == {AT: 400}
-    assert journal.last_purges(but_of="b") == {}
+    assert journal.last_purges(except_run="b") == {}
 
 
 def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_for_ever(
-    made: FakeCluster, journal: FileJournal, monkeypatch: pytest.MonkeyPatch
+    made: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run that was frozen in the middle of an append."""
     journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
-    monkeypatch.setattr(file_journal, "_PATIENCE_S", 0.05)
-    with journal._path.open("rb") as held:
+    monkeypatch.setattr(journal_file, "_PATIENCE_S", 0.05)
+    with journal.store.path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(JournalUnavailable, match="held by another process for 0 s: see whether a run is frozen"):
             journal.last_purges()
@@ -267,40 +267,40 @@ def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_for_ever(
     assert journal.last_purges() == {AT: 1}
 
 
-def test_the_clock_follows_another_process(made: FakeCluster, journal: FileJournal) -> None:
+def test_the_clock_follows_another_process(made: FakeCluster, journal: ActionJournal) -> None:
     """What another run appends is seen by the next look, without reading everything again."""
     assert journal.last_purges() == {}
-    other = FileJournal(journal._path)
+    other = file_journal(journal.store.path)
     other.record_intents([purge(made, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     assert journal.last_purges() == {AT: 100}
     other.record_intents([purge(made, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
     assert len(journal.last_purges()) == 2
 
 
-def test_an_interrupted_run_is_known_and_taken_up(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_an_interrupted_run_is_known_and_taken_up(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """What was begun and never ended is listed for its plan; when a later run of the plan ends it, it no longer is."""
     wanted = purge(made, AT, 60)
     journal.record_intents([wanted], run_id="killed", plan_digest=PLAN, at_ms=100)
-    assert set(journal.unfinished(PLAN)) == {wanted.address}
-    assert journal.unfinished("sha256:other") == {}
+    assert set(journal.open_intents(PLAN)) == {wanted.address}
+    assert journal.open_intents("sha256:other") == {}
     assert run(made, [wanted], tmp_path, journal=journal).only.status is Status.APPLIED
-    assert journal.unfinished(PLAN) == {}
+    assert journal.open_intents(PLAN) == {}
 
 
-def test_two_processes_append_whole_lines(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_two_processes_append_whole_lines(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """Four processes at once: every line is whole and none is lost."""
     script = """
 import pickle, sys
 from pathlib import Path
-from reconciler.journal.file import FileJournal
-actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), FileJournal(Path(sys.argv[2]))
+from reconciler.journal.journal import ActionJournal, file_journal
+actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), file_journal(Path(sys.argv[2]))
 for at in range(50):
-    journal.intend(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
+    journal.record_intents(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
 """
     actions = tmp_path / "actions"
     actions.write_bytes(pickle.dumps([purge(made, TopicPartition("orders", number), 60) for number in (0, 1)]))
     runs = [
-        subprocess.Popen([sys.executable, "-c", script, str(actions), str(journal._path), f"run-{n}"]) for n in range(4)
+        subprocess.Popen([sys.executable, "-c", script, str(actions), str(journal.store.path), f"run-{n}"]) for n in range(4)
     ]
     assert [each.wait(60) for each in runs] == [0, 0, 0, 0]
     entries = list(journal.entries())
@@ -308,7 +308,7 @@ for at in range(50):
     assert {each.run_id for each in entries} == {f"run-{n}" for n in range(4)}
 
 
-def test_not_attempted_actions_leave_no_line(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
+def test_not_attempted_actions_leave_no_line(made: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
     """An interrupted run of a million actions does not journal what it never touched."""
     outcomes = run(made, [purge(made, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=Ticker()).outcomes
     assert [ended.status for ended in outcomes] == [Status.NOT_ATTEMPTED]
@@ -321,10 +321,10 @@ def test_an_interrupted_run_is_taken_up(tmp_path: Path) -> None:
     made.create_topic("orders", 3)
     made.produce("orders", {0: 10, 1: 10, 2: 10})
     actions = [purge(made, TopicPartition("orders", number), 5) for number in range(3)]
-    journal = FileJournal(tmp_path / "journal.jsonl")
+    journal = file_journal(tmp_path / "journal.jsonl")
     journal.record_intents(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
     journal.record_intents(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
-    begun = journal.unfinished("sha256:plan")
+    begun = journal.open_intents("sha256:plan")
     assert set(begun) == {action.address for action in actions[:2]}
     assert "killed" in interrupted.progress_message(begun)
     assert "2 actions" in interrupted.progress_message(begun)
@@ -337,8 +337,8 @@ def test_an_interrupted_run_is_taken_up(tmp_path: Path) -> None:
     assert [outcome.action for outcome in ending] == [actions[0]]
     assert "run killed" in ending[0].detail
     assert every[1] == rechecked[1]
-    journal.record(ending, run_id="next", plan_digest="sha256:plan", at_ms=3)
-    assert set(journal.unfinished("sha256:plan")) == {actions[1].address}
+    journal.record_outcomes(ending, run_id="next", plan_digest="sha256:plan", at_ms=3)
+    assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # Whoever took it up sent nothing: the clock still runs from the intent of the run that was killed.
     assert journal.last_purges()[actions[0].partition] == 1
     assert interrupted.progress_message({}) == ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from reconciler.onboarding import SCHEMA, ClusterCheck
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler import gitops, report
@@ -27,7 +28,6 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.onboarding import SCHEMA, ClusterCheck
 from reconciler.plan import drift
 from reconciler.policies.fields import format_instant
 from tests.strategies.examples import purge, removal

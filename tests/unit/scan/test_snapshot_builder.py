@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.groups import GroupListing, GroupMetadata
 from reconciler.kafka.topics import PartitionMetadata, TopicListing, TopicMetadata
 from reconciler.model.names import TopicPartition
