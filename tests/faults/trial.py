@@ -119,12 +119,11 @@ class _Driver:
         manifests, now_ms = self.manifests(), self.run.clock()
         snapshot = scan.scan(
             recheck.needs(planned),
-            self.connection,
+            KafkaSession(self.connection),
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(),
             engine=self.engine,
             progress=lambda _line: None,
-            timeout_s=TIMEOUT_S,
         )
         return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
 

@@ -180,7 +180,11 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
     """The journal's topic is missing: nothing is attempted, and nothing makes the topic by accident."""
     topic, group, _ = disorder(cluster)
     missing = f"_journal.missing.{topic}"
-    outcomes = send(planned(gateway, topic, group, 6), gateway, ActionJournal(JournalTopic(KafkaSession(connection(cluster)), missing)))
+    outcomes = send(
+        planned(gateway, topic, group, 6),
+        gateway,
+        ActionJournal(JournalTopic(KafkaSession(connection(cluster)), missing)),
+    )
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert missing in outcomes[0].detail
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import worker_process as child
+from reconciler.kafka import worker_process
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.group_offsets import fetch
-from reconciler.kafka.offsets import read_group_commits
+from reconciler.kafka.group_offsets import fetch, read_commits
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
@@ -145,7 +144,7 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
     finally:
         cluster.restart(3)
         settled(cluster)
-    assert now[lost].exists
+    assert now[lost] is not None
     assert isinstance(now[lost].log_start, Unknown)
     assert (answers[lost].answer, answers[lost].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
     assert answers[lost].no_effect
@@ -173,30 +172,30 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    children = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(children, {group: [at]}, timeout_s=10)[group] == {at: 4}
-        (child,) = children._idle
-        os.kill(child._process.pid, signal.SIGSEGV)
-        child._process.wait(10)
-        assert fetch(children, {group: None}, timeout_s=10)[group] == {at: 4}
+        assert fetch(workers, {group: [at]}, timeout_s=10)[group] == {at: 4}
+        (worker,) = workers._idle
+        os.kill(worker._process.pid, signal.SIGSEGV)
+        worker._process.wait(10)
+        assert fetch(workers, {group: None}, timeout_s=10)[group] == {at: 4}
     finally:
-        children.close()
+        workers.close()
 
 
 def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
     """A child that does not come back costs its deadline and no more, and says so."""
-    children = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        fetch(children, {"warm": None}, timeout_s=10)
-        (child,) = children._idle
-        os.kill(child._process.pid, signal.SIGSTOP)
+        fetch(workers, {"warm": None}, timeout_s=10)
+        (worker,) = workers._idle
+        os.kill(worker._process.pid, signal.SIGSTOP)
         began = time.monotonic()
-        answer = fetch(children, {"group": None}, timeout_s=1.0)["group"]
+        answer = fetch(workers, {"group": None}, timeout_s=1.0)["group"]
         assert isinstance(answer, Unknown)
         assert time.monotonic() - began < 30
     finally:
-        children.close()
+        workers.close()
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -206,9 +205,11 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    (batch,) = read_group_commits(connection, ["", group], isolated=isolated)
-    errors = {row["group"]: row["error"] for row in batch.to_pylist() if row["topic"] is None}
-    assert errors == {"": "the client library cannot ask for the commits of a group without a name", group: None}
+    (commits,) = read_commits(KafkaSession(connection), ["", group], isolated=isolated)
+    assert commits == {
+        "": Unknown("the client library cannot read the commits of a group without a name"),
+        group: [(name, 0, 4)],
+    }
 
 
 def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
@@ -218,9 +219,9 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
     reading, writing = os.pipe()
     high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
     try:
-        assert child._read_exactly(high, 1, time.monotonic() + 0.05) is None
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 0.05) is None
         os.write(writing, b"x")
-        assert child._read_exactly(high, 1, time.monotonic() + 10) == b"x"
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 10) == b"x"
     finally:
         for descriptor in (reading, writing, high):
             os.close(descriptor)
@@ -229,10 +230,10 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
 
 def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
     """Its answer would be taken for that of the next question."""
-    children = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
-    with pytest.raises(KeyError), children._child():
+    workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
+    with pytest.raises(KeyError), workers._borrow_worker():
         raise KeyError
-    assert children._idle == []
+    assert workers._idle == []
 
 
 def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
@@ -240,7 +241,7 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
-    (child,) = gateway.session.removers._idle
+    (worker,) = gateway.session.removers._idle
     asked: list[ItemResult] = []
     thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
@@ -248,7 +249,7 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
     try:
         thread.start()
         client.wait_until(lambda: not gateway.session.removers._idle, 10, "the request to be under way")
-        os.kill(child._process.pid, signal.SIGABRT)
+        os.kill(worker._process.pid, signal.SIGABRT)
         thread.join(30)
     finally:
         for broker in cluster.brokers:

@@ -85,7 +85,10 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    first, second = ActionJournal(JournalTopic(KafkaSession(connection), name)), ActionJournal(JournalTopic(KafkaSession(connection), name))
+    first, second = (
+        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+    )
     assert first.last_purges() == {}
     actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
     first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)

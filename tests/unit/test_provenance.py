@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler import git_source
+from reconciler.journal import journal
 from reconciler.manifest import files
 
 MANIFEST = """apiVersion: reconciler/v1
@@ -102,7 +103,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     for name in ("GITHUB_ACTOR", "LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 1_234_567)
-    assert git_source.whoami().startswith("uid-1234567@")
+    assert journal.whoami().startswith("uid-1234567@")
 
 
 def test_a_link_is_as_dirty_as_what_it_leads_to(checkout: Path) -> None:

@@ -208,7 +208,9 @@ def test_a_run_that_did_nothing_ends_no_intent_of_another(made: FakeCluster, jou
         journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
         journal.record_outcomes([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
         assert {entry.run_id for entry in journal.open_intents(PLAN).values()} == {"a"}
-    journal.record_outcomes([outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300)
+    journal.record_outcomes(
+        [outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300
+    )
     assert journal.open_intents(PLAN) == {}
 
 
@@ -300,7 +302,8 @@ for at in range(50):
     actions = tmp_path / "actions"
     actions.write_bytes(pickle.dumps([purge(made, TopicPartition("orders", number), 60) for number in (0, 1)]))
     runs = [
-        subprocess.Popen([sys.executable, "-c", script, str(actions), str(journal.store.path), f"run-{n}"]) for n in range(4)
+        subprocess.Popen([sys.executable, "-c", script, str(actions), str(journal.store.path), f"run-{n}"])
+        for n in range(4)
     ]
     assert [each.wait(60) for each in runs] == [0, 0, 0, 0]
     entries = list(journal.entries())

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.apply.results import exit_code
+from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.error_mapping import Operation
 from reconciler.model.action import Action
@@ -105,7 +106,7 @@ class SlowJournal(ActionJournal):
     """Takes `seconds` to store an intent, and meanwhile the world moves."""
 
     def __init__(self, path: Path, clock: Ticker, seconds: float, meanwhile: Callable[[], None]) -> None:
-        super().__init__(path)
+        super().__init__(JournalFile(path))
         self.clock, self.seconds, self.meanwhile = clock, seconds, meanwhile
 
     def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
@@ -172,7 +173,7 @@ def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_
 def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
     """A coordinator that took its time: what the leader had said before it is history, too."""
     clock, asked = Ticker(), 0
-    committed = made.committed
+    positions = made.read_positions
 
     def slow(wanted: Mapping[str, Sequence[TopicPartition]]) -> object:
         nonlocal asked
@@ -180,9 +181,9 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
         if asked == 1:
             clock.sleep(25)
             made.topics["orders"].topic_id = "of another incarnation"
-        return committed(wanted)
+        return positions(wanted)
 
-    made.committed = slow  # type: ignore[method-assign, assignment]
+    made.read_positions = slow  # type: ignore[method-assign, assignment]
     outcome = run(made, [purge(made, AT, 60, named=("billing",))], tmp_path, clock=clock).only
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
@@ -272,7 +273,7 @@ def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster,
             other()
             super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
-    journal = Overtaken(tmp_path / "journal.jsonl")
+    journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(made, [mine], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends) == (Status.WAITING, 0)
     assert "purged 0 s ago" in outcome.detail
@@ -292,7 +293,7 @@ def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster,
             super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
             super().record_intents(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
 
-    journal = Crossed(tmp_path / "journal.jsonl")
+    journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, made.requests) == (Status.WAITING, 0, [])
     assert journal.last_purges(except_run="other") == {}, "and its own intent is off the clock"
@@ -312,12 +313,12 @@ def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path)
     looks = 0
     look = made.read_groups
 
-    def groups_now(groups: Sequence[str]) -> object:
+    def read_groups(groups: Sequence[str]) -> object:
         nonlocal looks
         looks += 1
         return look(groups)
 
-    made.read_groups = groups_now  # type: ignore[method-assign, assignment]
+    made.read_groups = read_groups  # type: ignore[method-assign, assignment]
     assert slowly(made, removal(made, "billing"), tmp_path, lambda: None, seconds=2).status is Status.APPLIED
     assert looks == 2, "before the request and after it"
 
@@ -524,14 +525,14 @@ def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) ->
     reads = 0
     look = made.read_groups
 
-    def groups_now(groups: list[str]) -> object:
+    def read_groups(groups: list[str]) -> object:
         nonlocal reads
         reads += 1
         if reads == 2:
             made.commit("billing", {AT: 3})
         return look(groups)
 
-    made.read_groups = groups_now  # type: ignore[method-assign, assignment]
+    made.read_groups = read_groups  # type: ignore[method-assign, assignment]
     outcome = run(made, [wanted], tmp_path).only
     assert outcome.status is Status.FAILED
     assert outcome.sends == len(made.requests) == 1

@@ -12,12 +12,13 @@ from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
 from reconciler.apply.tuning import BatchLimits
 from reconciler.journal.entry import Event
+from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.error_mapping import Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import PartitionNow
+from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import Ticker, election, purge, removal, run
@@ -77,7 +78,9 @@ def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again
     looks: list[list[TopicPartition]] = []
     shown = made.read_partitions
 
-    def partitions_now(partitions: Iterable[TopicPartition], *, offsets: bool) -> Mapping[TopicPartition, PartitionNow]:
+    def read_partitions(
+        partitions: Iterable[TopicPartition], *, offsets: bool
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
         looks.append(list(partitions))
         found = dict(shown(looks[-1], offsets=offsets))
         for at in late:
@@ -85,7 +88,7 @@ def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again
                 found[at] = replace(found[at], leader=before[at])
         return found
 
-    made.read_partitions = partitions_now  # type: ignore[method-assign]
+    made.read_partitions = read_partitions  # type: ignore[method-assign]
     outcomes = run(made, actions, tmp_path).outcomes
     assert {(outcome.status, outcome.sends) for outcome in outcomes} == {(Status.APPLIED, 1)}
     assert looks == [ats, ats, [ats[1], ats[4]], [ats[1]], [ats[1]]][: len(looks)]
@@ -286,7 +289,9 @@ def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late
     wanted = purge(made, TopicPartition("orders", 0), 60, every_ms=30_000)
     look, looks = made.read_partitions, 0
 
-    def exhausted(partitions: Iterable[TopicPartition], *, offsets: bool) -> Mapping[TopicPartition, PartitionNow]:
+    def exhausted(
+        partitions: Iterable[TopicPartition], *, offsets: bool
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
         nonlocal looks
         looks += 1
         clock.sleep(20)
@@ -318,7 +323,7 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
                 stored.set()
                 gone.wait(30)
 
-    journal = Late(tmp_path / "journal.jsonl")
+    journal = Late(JournalFile(tmp_path / "journal.jsonl"))
     ending = apply(
         [purge(made, at, 60) for at in ats],
         gateway=made,

@@ -11,14 +11,14 @@ import pytest
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import connect, now, worker_process
+from reconciler.kafka import connect, worker_process
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.groups import read_groups
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import topic_id_text
-from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
@@ -49,7 +49,7 @@ def test_facts_are_unread_and_requests_are_read_back() -> None:
     """The outcomes of what was done already must not be lost with an exception."""
     gateway = KafkaGateway(KafkaSession(NOWHERE))
     partition = gateway.read_partitions([AT], offsets=True)[AT]
-    assert partition.exists
+    assert partition is not None
     assert isinstance(partition.log_start, Unknown)
     group = gateway.read_groups(["billing"])["billing"]
     assert isinstance(group.listed, Unknown)
@@ -120,9 +120,11 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         list_consumer_groups=lambda **_options: listing,
         describe_cluster=lambda **_options: described,
     )
-    found = now.groups(client, WorkerPool(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
-    assert isinstance(found["billing"].listed, Unknown)
-    assert mentions(found["billing"].listed.reason, "elsewhere", "here")
+    session = KafkaSession(NOWHERE)
+    session._clients["reader"] = client
+    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    assert isinstance(billing.listed, Unknown)
+    assert mentions(billing.listed.reason, "elsewhere", "here")
 
 
 def test_no_topic_id_is_not_an_id() -> None:
