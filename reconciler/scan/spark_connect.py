@@ -1,4 +1,4 @@
-"""A Spark Connect server: whether somebody listens there, and how its session is let go of."""
+"""A Spark Connect server: checks that it listens, and releases its sessions."""
 
 import socket
 from typing import TYPE_CHECKING
@@ -14,24 +14,24 @@ _CONNECT_PORT = 15002
 
 
 def check_reachable(remote: str) -> None:
-    """Raises ScanFailed where nobody listens. The client library would go on trying for minutes before it says so."""
+    """Raise ScanFailed where no server listens. The client library would retry for minutes."""
     address = urlsplit(remote)
     try:
         port = address.port or _CONNECT_PORT
     except ValueError:
-        raise ScanFailed(f"{remote} is no address of a Spark Connect server: write sc://HOST:PORT") from None
+        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT") from None
     if address.scheme != "sc" or not address.hostname:
-        raise ScanFailed(f"{remote} is no address of a Spark Connect server: write sc://HOST:PORT")
+        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT")
     try:
         socket.create_connection((address.hostname, port), timeout=_CONNECT_LIMIT_S).close()
-    except OSError as failure:
+    except OSError as error:
         raise ScanFailed(
-            f"no Spark Connect server at {remote}: {failure}; start one, correct --spark-remote, or leave it out to use local[*]"
+            f"no Spark Connect server at {remote}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
         ) from None
 
 
 def release(session: "SparkSession") -> None:
-    """What the session's `stop` does, without its lock: as long as a server does not answer, no new session could be made."""
+    """Release the session like its `stop`, without the lock that blocks new sessions while a server hangs."""
     try:
         session.client.release_session()
     finally:
@@ -39,7 +39,7 @@ def release(session: "SparkSession") -> None:
 
 
 def clear_default_session(session: "SparkSession | None") -> None:
-    """No new session is taken for this one."""
+    """Make pyspark forget this session, so that it creates a new one."""
     from pyspark.sql.connect.session import SparkSession as Remote
 
     if Remote._default_session is session:

@@ -291,8 +291,8 @@ def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster
     found = {user: doctor.run_checks(KafkaSession(connection(guarded, user)), wanted) for user in USERS}
     held = {user: next(r for r in each.rights if r.purpose is Role.ELECTIONS).held for user, each in found.items()}
     assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
-    assert any("can grant itself" in sentence for sentence in found["ci-elections"].beyond)
-    assert not any("can grant itself" in sentence for sentence in found["ci-apply"].beyond)
+    assert any("can grant every permission" in sentence for sentence in found["ci-elections"].beyond)
+    assert not any("can grant every permission" in sentence for sentence in found["ci-apply"].beyond)
 
 
 def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> None:

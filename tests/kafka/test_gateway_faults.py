@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,8 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    (commits,) = read_commits(KafkaSession(connection), ["", group], isolated=isolated)
+    with closing(KafkaSession(connection)) as session:
+        (commits,) = read_commits(session, ["", group], isolated=isolated)
     assert commits == {
         "": Unknown("the client library cannot read the commits of a group without a name"),
         group: [(name, 0, 4)],
