@@ -130,13 +130,13 @@ def plan(
     request = planner.needs((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
     with (
         scan.start_session(request, run.engine) as start,
-        _open_unless(session, manifests.cluster, run) as session,
+        _open_unless(session, manifests.cluster, run) as kafka,
     ):
         snapshot = scan.scan(
             request,
-            session,
+            kafka,
             observed_at_ms=observed_at_ms,
-            last_purges=_last_purges(request, _open_journal(manifests.cluster, session)),
+            last_purges=_last_purges(request, _open_journal(manifests.cluster, kafka)),
             engine=run.engine,
             progress=run.progress,
             start=start,
@@ -182,15 +182,15 @@ def apply(
             f"{manifests.cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
         )
     outcomes: list[Outcome] = []
-    with _open_unless(session, manifests.cluster, run) as session:
-        action_journal = _open_journal(manifests.cluster, session, commit=planned.source.commit)
+    with _open_unless(session, manifests.cluster, run) as kafka:
+        action_journal = _open_journal(manifests.cluster, kafka, commit=planned.source.commit)
         digest = document.digest(planned)
         # Before the recheck: an old journal takes time, and nothing should delay the first request after it.
         intents = journal.interrupted_actions(action_journal, digest)
         if message := interrupted.progress_message(intents):
             run.progress(message)
         checked_at_ms = run.clock()
-        checked = _recheck(planned, manifests, run, session, action_journal)
+        checked = _recheck(planned, manifests, run, kafka, action_journal)
         refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
         rechecked, ended_intents = interrupted.annotate_interrupted(checked.outcomes, intents)
 
@@ -205,7 +205,7 @@ def apply(
                 action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=run.clock())
             yield from send_actions(
                 checked.remaining,
-                gateway=KafkaGateway(session, cluster_id=planned.cluster_id),
+                gateway=KafkaGateway(kafka, cluster_id=planned.cluster_id),
                 journal=action_journal,
                 run_id=run_id,
                 plan_digest=digest,

@@ -286,7 +286,7 @@ def _snapshot(
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
     log = snapshot_builder.commit_log(
-        rows.runs, partitions=listings.log.partitions, asked=request.commit_log, missing=listings.log.missing
+        rows.runs, partitions=listings.log.partitions, requested=request.commit_log, missing=listings.log.missing
     )
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     policies = listings.policies.result()

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import jvm
-from reconciler.scan import spark_connect as remote
+from reconciler.scan import jvm, spark_connect
 from reconciler.scan.code_archive import add_package
 from reconciler.scan.timed_call import TimedCall
 
@@ -135,16 +134,16 @@ def close(*, at_once: bool = False) -> None:
     if gateway is None:
         if handle is not None:
             handle.release.succeeds_within(limit_s)
-            remote.clear_default_session(handle.session)
+            spark_connect.clear_default_session(handle.session)
         return
-    started = jvm.of(gateway)
+    running_jvm = jvm.of(gateway)
     context = SparkContext._active_spark_context
-    if context is not None and started is not None and started.process.poll() is not None:
+    if context is not None and running_jvm is not None and running_jvm.process.poll() is not None:
         # The JVM is gone.
         context._jsc = None
     released = (_release_call(gateway) if handle is None else handle.release).succeeds_within(limit_s)
-    if started is not None:
-        started.end(at_once=at_once or not released)
+    if running_jvm is not None:
+        running_jvm.end(at_once=at_once or not released)
     if context is not None:
         context._jsc = None
     # Otherwise pyspark would use the closed gateway.
@@ -191,8 +190,8 @@ def log_hint() -> str:
         return ""
     from pyspark import SparkContext
 
-    started = jvm.of(SparkContext._gateway)
-    return "" if started is None else f"; the log is {started.keep_log()}"
+    running_jvm = jvm.of(SparkContext._gateway)
+    return "" if running_jvm is None else f"; the log is {running_jvm.keep_log()}"
 
 
 def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
@@ -203,7 +202,7 @@ def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
     warm = SparkSession._instantiatedSession
     if warm is None and engine.remote and _current is not None and _current.session is not None:
         # Fails sooner than the session of a server that is gone.
-        remote.check_reachable(engine.remote)
+        spark_connect.check_reachable(engine.remote)
         warm = _current.session
     if warm is not None:
         unfinished = _current is not None and _current.session is warm and not _current.shipped
@@ -211,20 +210,20 @@ def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
             return warm
         _LOG.info("spark=gone")
         close(at_once=True)
-    started: SessionHandle | None = None
+    handle: SessionHandle | None = None
     try:
         session = _connect(engine) if engine.remote else _launch(engine, abandoned)
-        started = _current
+        handle = _current
         add_package(session)
-        if started is not None and _current is started:
-            _current = replace(started, shipped=True)
+        if handle is not None and _current is handle:
+            _current = replace(handle, shipped=True)
     except ScanFailed:
         raise
     except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
         _LOG.debug("spark_start=failed", exc_info=error)
         message = f"{_target_name(engine)} did not start a session: {first_line(error)}{log_hint()}"
         # After an abandoned start, the current session may be another one.
-        if not abandoned.is_set() or (started is not None and _current is started):
+        if not abandoned.is_set() or (handle is not None and _current is handle):
             close(at_once=True)
         raise ScanFailed(message) from None
     return session
@@ -234,13 +233,13 @@ def _connect(engine: SparkTarget) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     global _current  # noqa: PLW0603 - a process has one session
-    remote.check_reachable(str(engine.remote))
+    spark_connect.check_reachable(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
     # The client hides a server's warning about a setting that it does not know or allow.
     for name, value in (dict(_CONSISTENT_RETRY) | dict(engine.conf)).items():
         builder = builder.config(name, value)
     session = builder.create()
-    _current = SessionHandle(release=TimedCall(lambda: remote.release(session)), session=session)
+    _current = SessionHandle(release=TimedCall(lambda: spark_connect.release(session)), session=session)
     atexit.register(close)
     return session
 
@@ -252,9 +251,9 @@ def _alive(session: "SparkSession") -> bool:
 
     if not isinstance(session, Classic):
         return TimedCall(lambda: session.conf.get("spark.sql.session.timeZone")).succeeds_within(_ALIVE_LIMIT_S)
-    started = jvm.of(SparkContext._gateway)
+    running_jvm = jvm.of(SparkContext._gateway)
     java_context = session._sc._jsc
-    if java_context is None or (started is not None and started.process.poll() is not None):
+    if java_context is None or (running_jvm is not None and running_jvm.process.poll() is not None):
         return False
     return TimedCall(lambda: _assert_running(java_context)).succeeds_within(_ALIVE_LIMIT_S)
 

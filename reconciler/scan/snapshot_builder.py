@@ -58,9 +58,9 @@ class CommitLog:
         return self.missing is None and not self.unread
 
 
-def commit_log(runs: Iterable[Row], *, partitions: int, asked: bool, missing: Unknown | None) -> CommitLog:
+def commit_log(runs: Iterable[Row], *, partitions: int, requested: bool, missing: Unknown | None) -> CommitLog:
     """The log's own rows: which partitions were read to their end. A partition without a row was not read."""
-    if not asked:
+    if not requested:
         return CommitLog(missing=NOT_ASKED)
     if missing is not None or partitions == 0:
         return CommitLog(missing=missing)

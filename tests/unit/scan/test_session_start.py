@@ -28,7 +28,7 @@ class Server:
     def connect(self, _engine: SparkTarget) -> Any:
         given = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
         self.made.append(given)
-        session._current = session.SessionHandle(leave=TimedCall(lambda: self.released.append(given)), session=given)
+        session._current = session.SessionHandle(release=TimedCall(lambda: self.released.append(given)), session=given)
         return given
 
     def ship(self, given: Any) -> None:

@@ -338,23 +338,23 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_of_which_partitions_are_missing() -> None:
     """Failed and absent rows are unread partitions; the counts are over what was read."""
-    log = snapshot_builder.commit_log([run_row(0), run_row(2, error="no data")], partitions=3, asked=True, missing=None)
+    log = snapshot_builder.commit_log([run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None)
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
     assert (log.records, log.skipped, log.malformed, log.complete) == (8, 2, 4, False)
-    assert snapshot_builder.commit_log([run_row(0)], partitions=1, asked=True, missing=None).complete
+    assert snapshot_builder.commit_log([run_row(0)], partitions=1, requested=True, missing=None).complete
 
 
 def test_commit_log_that_does_not_exist_or_was_not_asked() -> None:
     """A cluster where nobody ever committed has a complete, empty log; a log that may not be seen is unread for everybody."""
-    nothing = snapshot_builder.commit_log([], partitions=0, asked=True, missing=None)
+    nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
     assert nothing.complete
     assert nothing.of("g") is None
-    hidden = snapshot_builder.commit_log([], partitions=0, asked=True, missing=Unknown("no right"))
+    hidden = snapshot_builder.commit_log([], partitions=0, requested=True, missing=Unknown("no right"))
     assert not hidden.complete
     assert reason(hidden.of("g")) == "no right"
-    assert snapshot_builder.commit_log([], partitions=9, asked=False, missing=None).of("g") is NOT_ASKED
+    assert snapshot_builder.commit_log([], partitions=9, requested=False, missing=None).of("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
@@ -454,6 +454,6 @@ def test_rows_keep_every_column_that_facts_are_made_of() -> None:
     whole = topic("t")
     (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
     assert told.records == 5
-    log = snapshot_builder.commit_log(rows.runs, partitions=1, asked=True, missing=None)
+    log = snapshot_builder.commit_log(rows.runs, partitions=1, requested=True, missing=None)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
