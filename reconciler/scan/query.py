@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from reconciler.scan.task import read_chunks
-from reconciler.scan.task_rows import FACTS, GROUP, Chunk, ScanTask
+from reconciler.scan.task_rows import FACTS, GROUP, Chunk, ScanTask, read_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,15 +8,17 @@ import atexit
 import logging
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import jvm, spark_connect
+from reconciler.scan import jvm
 from reconciler.scan.code_archive import add_package
 from reconciler.scan.timed_call import TimedCall
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _START_LIMIT_S = 120.0
+_CONNECT_LIMIT_S = 10.0
+_CONNECT_PORT = 15002
 _ABANDON_LIMIT_S = 5.0
 _ALIVE_LIMIT_S = 5.0
 _STOP_LIMIT_S = 5.0
@@ -134,7 +138,7 @@ def close(*, at_once: bool = False) -> None:
     if gateway is None:
         if handle is not None:
             handle.release.succeeds_within(limit_s)
-            spark_connect.clear_default_session(handle.session)
+            _clear_default_session(handle.session)
         return
     running_jvm = jvm.of(gateway)
     context = SparkContext._active_spark_context
@@ -202,7 +206,7 @@ def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
     warm = SparkSession._instantiatedSession
     if warm is None and engine.remote and _current is not None and _current.session is not None:
         # Fails sooner than the session of a server that is gone.
-        spark_connect.check_reachable(engine.remote)
+        check_reachable(engine.remote)
         warm = _current.session
     if warm is not None:
         unfinished = _current is not None and _current.session is warm and not _current.shipped
@@ -233,13 +237,13 @@ def _connect(engine: SparkTarget) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     global _current  # noqa: PLW0603 - a process has one session
-    spark_connect.check_reachable(str(engine.remote))
+    check_reachable(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
     # The client hides a server's warning about a setting that it does not know or allow.
     for name, value in (dict(_CONSISTENT_RETRY) | dict(engine.conf)).items():
         builder = builder.config(name, value)
     session = builder.create()
-    _current = SessionHandle(release=TimedCall(lambda: spark_connect.release(session)), session=session)
+    _current = SessionHandle(release=TimedCall(lambda: _release_remote(session)), session=session)
     atexit.register(close)
     return session
 
@@ -305,6 +309,39 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
         properties |= {_JAVA_OPTIONS: _LOCAL_JVM, "spark.driver.memory": "768m"}
     properties["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return properties | {"spark.master": master} | dict(engine.conf)
+
+
+def check_reachable(remote: str) -> None:
+    """Raise ScanFailed where no server listens. The client library would retry for minutes."""
+    address = urlsplit(remote)
+    try:
+        port = address.port or _CONNECT_PORT
+    except ValueError:
+        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT") from None
+    if address.scheme != "sc" or not address.hostname:
+        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT")
+    try:
+        socket.create_connection((address.hostname, port), timeout=_CONNECT_LIMIT_S).close()
+    except OSError as error:
+        raise ScanFailed(
+            f"no Spark Connect server at {remote}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
+        ) from None
+
+
+def _release_remote(session: "SparkSession") -> None:
+    """Release the session like its `stop`, without the lock that blocks new sessions while a server hangs."""
+    try:
+        session.client.release_session()
+    finally:
+        session.client.close()
+
+
+def _clear_default_session(session: "SparkSession | None") -> None:
+    """Make pyspark forget this session, so that it creates a new one."""
+    from pyspark.sql.connect.session import SparkSession as Remote
+
+    if Remote._default_session is session:
+        Remote._default_session = None
 
 
 def _target_name(engine: SparkTarget) -> str:

@@ -5,6 +5,8 @@ and feeds one shuffle. A row describes one subject (partition, group, topic, or 
 only the columns of its source.
 """
 
+import gc
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -112,6 +114,27 @@ class ScanTask:
             any(s.matches(group) for s in part.groups) and not any(s.matches(group) for s in part.except_groups)
             for part in self.groups
         )
+
+
+def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over a range, in a Python worker of Spark: each id is the number of a chunk.
+
+    code_archive.py puts everything that this module imports on the workers' path.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    # The client library can crash while a coordinator moves; the next attempt reads commits in a worker process.
+    isolated = context is not None and context.attemptNumber() > 0
+    # The chunk has hundreds of thousands of small objects until its end: garbage collection took a third of the
+    # time.
+    gc.disable()
+    try:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_chunk(task, number, chunks[number], now_s=time.time(), isolated=isolated)
+    finally:
+        gc.enable()
 
 
 def read_chunk(task: ScanTask, number: int, chunk: Chunk, *, now_s: float, isolated: bool) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import session, spark_connect
+from reconciler.scan import session
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.timed_call import TimedCall
 
@@ -47,9 +47,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(session, "_START_LIMIT_S", 0.2)
     monkeypatch.setattr(session, "_ABANDON_LIMIT_S", 0.1)
     monkeypatch.setattr(session, "_connect", made.connect)
-    monkeypatch.setattr(session, "ship", made.ship)
-    monkeypatch.setattr(spark_connect, "need_listener", lambda _address: None)
-    monkeypatch.setattr(spark_connect, "forget", lambda _session: None)
+    monkeypatch.setattr(session, "add_package", made.ship)
+    monkeypatch.setattr(session, "check_reachable", lambda _address: None)
+    monkeypatch.setattr(session, "_clear_default_session", lambda _session: None)
     yield made
     made.upload.set()
     close()

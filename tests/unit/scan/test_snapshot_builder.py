@@ -338,7 +338,9 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_of_which_partitions_are_missing() -> None:
     """Failed and absent rows are unread partitions; the counts are over what was read."""
-    log = snapshot_builder.commit_log([run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None)
+    log = snapshot_builder.commit_log(
+        [run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None
+    )
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
