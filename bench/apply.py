@@ -26,14 +26,18 @@ from bench import apply_command, apply_memory, results
 from bench.apply_world import COMMITS_PER_GROUP, DEAD, STAYS, At, World, batches, leaders, log_starts, world
 from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import Tuning
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.model import action as actions
+from reconciler.kafka.session import KafkaSession
 from reconciler.model import names
+from reconciler.model.action import Action, Mode
+from reconciler.model.election import Election
 from reconciler.model.outcome import Status
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.sandbox.tools import run_tool
 
@@ -64,9 +68,9 @@ def tool(made: World, name: str, *words: str) -> None:
     assert answer.returncode == 0, (answer.stdout[-500:], answer.stderr[-500:])
 
 
-def send(made: World, planned: Sequence[actions.Action], folder: Path) -> None:
-    gateway = KafkaGateway(connection(made))
-    journal = FileJournal(folder / f"{time.monotonic_ns()}.jsonl")
+def send(made: World, planned: Sequence[Action], folder: Path) -> None:
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    journal = file_journal(folder / f"{time.monotonic_ns()}.jsonl")
     try:
         ended = [
             outcome.status
@@ -102,7 +106,6 @@ def rounds(name: str, sizes: Apply, turn: Callable[[str], float]) -> Seconds:
 def records(made: World, sizes: Apply, folder: Path) -> Seconds:
     """One more record of every partition."""
     led = leaders(made.servers.split(",", maxsplit=1)[0])
-    settings = Tuning()
 
     def turn(contender: str) -> float:
         if contender != RECHECK:
@@ -118,7 +121,7 @@ def records(made: World, sizes: Apply, folder: Path) -> Seconds:
             case name if name == BARE:
                 seconds = timed(lambda: bare_records(made, led, before))
             case name if name == RECHECK:
-                return timed(lambda: look_at_partitions(made, led, settings.records_per_call, offsets=True))
+                return timed(lambda: look_at_partitions(made, led, DeleteRecords.BATCH_SIZE, offsets=True))
             case name if name == COMMAND:
                 seconds = apply_command.timed(made, apply_command.records(made, before), len(wanted))
             case _:
@@ -143,31 +146,31 @@ def bare_records(made: World, led: dict[At, int], before: int) -> None:
 
 
 def look_at_partitions(made: World, led: dict[At, int], size: int, *, offsets: bool) -> None:
-    gateway = KafkaGateway(connection(made))
+    gateway = KafkaGateway(KafkaSession(connection(made)))
     for broker in sorted(set(led.values())):
         mine = [names.TopicPartition(*at) for at in made.all if led[at] == broker]
         for batch in batches(mine, size):
-            gateway.partitions_now(batch, offsets=offsets)
+            gateway.read_partitions(batch, offsets=offsets)
     gateway.close()
 
 
-def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    now = gateway.partitions_now([names.TopicPartition(*at) for at in wanted], offsets=True)
+def purges(made: World, wanted: Sequence[At], before: int) -> list[Action]:
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    now = gateway.read_partitions([names.TopicPartition(*at) for at in wanted], offsets=True)
     gateway.close()
-    planned: list[actions.Action] = []
+    planned: list[Action] = []
     for at in wanted:
         found = now[names.TopicPartition(*at)]
         facts: Any = found
         planned.append(
-            actions.DeleteRecords(
+            DeleteRecords(
                 address=names.Address("RetentionFloor", "bench", *at),
                 declared_at=names.NOWHERE,
                 reason="bench",
-                mode=actions.Mode.MERGE,
+                mode=Mode.MERGE,
                 partition=names.TopicPartition(*at),
                 before_offset=before,
-                seen=actions.ObservedPartition(
+                seen=ObservedPartition(
                     topic_id=facts.topic_id,
                     log_start=facts.log_start,
                     stable_end=facts.high_watermark,
@@ -176,7 +179,7 @@ def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Actio
                     replicas=facts.replicas,
                     in_sync=facts.in_sync,
                 ),
-                guard=actions.Preconditions(consumers=actions.LagPolicy.BLOCK),
+                guard=Preconditions(consumers=LagPolicy.BLOCK),
                 vouched=False,
                 drift=True,
             )
@@ -224,28 +227,28 @@ def bare_groups(made: World, known: Sequence[str]) -> None:
 
 
 def look_at_groups(made: World, known: Sequence[str]) -> None:
-    gateway = KafkaGateway(connection(made))
-    for batch in batches(known, Tuning().groups_per_call):
-        gateway.groups_now(batch)
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    for batch in batches(known, DeleteGroup.BATCH_SIZE):
+        gateway.read_groups(batch)
     gateway.close()
 
 
-def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    planned: list[actions.Action] = []
-    for batch in batches(known, Tuning().groups_per_call):
-        for group, now in gateway.groups_now(batch).items():
+def removals(made: World, known: Sequence[str]) -> list[Action]:
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    planned: list[Action] = []
+    for batch in batches(known, DeleteGroup.BATCH_SIZE):
+        for group, now in gateway.read_groups(batch).items():
             facts: Any = now
             assert facts.state is GroupState.EMPTY
             planned.append(
-                actions.DeleteGroup(
+                DeleteGroup(
                     address=names.Address("GroupRemoval", "bench", group),
                     declared_at=names.NOWHERE,
                     reason="bench",
-                    mode=actions.Mode.MERGE,
+                    mode=Mode.MERGE,
                     group=group,
                     idle_for_ms=0,
-                    seen=actions.ObservedGroup(
+                    seen=ObservedGroup(
                         type=GroupType.CLASSIC,
                         state=GroupState.EMPTY,
                         commits=COMMITS_PER_GROUP,
@@ -306,29 +309,29 @@ def bare_elections(made: World, wanted: Sequence[At]) -> None:
 
 
 def look_at_led(made: World, wanted: Sequence[At]) -> None:
-    gateway = KafkaGateway(connection(made))
-    for batch in batches([names.TopicPartition(*at) for at in wanted], Tuning().elections_per_call):
-        gateway.partitions_now(batch, offsets=False)
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    for batch in batches([names.TopicPartition(*at) for at in wanted], ElectLeader.BATCH_SIZE):
+        gateway.read_partitions(batch, offsets=False)
     gateway.close()
 
 
-def choices(made: World, wanted: Sequence[At]) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    now = gateway.partitions_now([names.TopicPartition(*at) for at in wanted], offsets=False)
+def choices(made: World, wanted: Sequence[At]) -> list[Action]:
+    gateway = KafkaGateway(KafkaSession(connection(made)))
+    now = gateway.read_partitions([names.TopicPartition(*at) for at in wanted], offsets=False)
     gateway.close()
-    planned: list[actions.Action] = []
+    planned: list[Action] = []
     for at in wanted:
         facts: Any = now[names.TopicPartition(*at)]
         planned.append(
-            actions.ElectLeader(
+            ElectLeader(
                 address=names.Address("LeaderPolicy", "bench", *at),
                 declared_at=names.NOWHERE,
                 reason="bench",
-                mode=actions.Mode.MERGE,
+                mode=Mode.MERGE,
                 partition=names.TopicPartition(*at),
-                election=actions.Election.PREFERRED,
+                election=Election.PREFERRED,
                 leader_wanted=facts.replicas[0],
-                seen=actions.ObservedLeadership(
+                seen=ObservedLeadership(
                     topic_id=facts.topic_id, leader=facts.leader, replicas=facts.replicas, in_sync=facts.in_sync
                 ),
             )

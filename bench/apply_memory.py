@@ -18,12 +18,12 @@ from bench import plan_file
 from bench.processes import mebibytes
 from reconciler.apply import results
 from reconciler.apply.executor import apply
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import GroupNow, ItemResult, PartitionNow, ResponseAction
-from reconciler.model.snapshot import Unknown
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import document
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
@@ -39,16 +39,16 @@ class Obedient:
     def cluster_id(self) -> str:
         return "5L6g3nShT-eMCtK--X86sw"
 
-    def partitions_now(
+    def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
-    ) -> Mapping[TopicPartition, PartitionNow]:
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
         assert offsets
-        found = {}
+        found: dict[TopicPartition, PartitionFacts | None] = {}
         for at in partitions:
             number = _number(at)
             seen = plan_file.action(number)
-            found[at] = PartitionNow(
-                exists=True,
+            found[at] = PartitionFacts(
+                partition=at,
                 topic_id=seen.seen.topic_id,
                 leader=seen.seen.leader,
                 replicas=seen.seen.replicas,
@@ -58,12 +58,12 @@ class Obedient:
             )
         return found
 
-    def committed(
-        self, wanted: Mapping[str, Sequence[TopicPartition]]
+    def read_positions(
+        self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
-        return {(group, at): 52_000 for group, partitions in wanted.items() for at in partitions}
+        return {(group, at): 52_000 for group, partitions in requested.items() for at in partitions}
 
-    def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
+    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         assert not groups
         return {}
 
@@ -103,7 +103,7 @@ def measure(path: Path, size: int) -> dict[str, Any]:
         apply(
             planned.actions,
             gateway=Obedient(size),
-            journal=FileJournal(path.with_name("journal.jsonl")),
+            journal=file_journal(path.with_name("journal.jsonl")),
             run_id="bench",
             plan_digest="bench",
             clock=lambda: time.time_ns() // 1_000_000,

@@ -24,6 +24,7 @@ from bench import results
 from bench.processes import command_of, descendants, mebibytes
 from bench.sizes import FULL, QUICK, HundredScans
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
@@ -31,7 +32,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import start, stop
 from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import SparkTarget, close, scan
 
 LIMIT_S = 60.0
 TOLD_AT = (1, 10, 50, 100)
@@ -94,18 +95,17 @@ def needs(now_ms: int) -> ScanRequest:
 
 
 def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapshot]]:
-    connection = Connection(tuple(servers.split(",")), timeout_s=LIMIT_S)
+    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=LIMIT_S))
     for number in range(1, count + 1):
         began = time.perf_counter()
         now_ms = time.time_ns() // 1_000_000
         snapshot = scan(
             needs(now_ms),
-            connection,
+            session,
             observed_at_ms=now_ms,
             last_purges={},
-            engine=Engine(master="local[2]"),
+            engine=SparkTarget(master="local[2]"),
             progress=lambda _said: None,
-            timeout_s=LIMIT_S,
         )
         yield number, time.perf_counter() - began, snapshot
 

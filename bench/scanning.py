@@ -25,17 +25,18 @@ import pyarrow as pa
 
 from bench import plain
 from bench.world import DAY_MS, FIRST, LOG, log_sizes
-from reconciler.kafka import groups as group_listing
-from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import describe_topics, list_topics
 from reconciler.manifest.files import load
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
 from reconciler.sandbox import client
 from reconciler.scan import requests
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import SparkTarget, close, scan
 from reconciler.scan.session import PendingSession
 from reconciler.scan.task_rows import RUN, Chunk, ScanTask, read_chunk
 
@@ -62,8 +63,8 @@ def needs(name: str) -> ScanRequest:
             return planner.scan_request(load([Path(name)], now_ms=now_ms()).policies, now_ms())
 
 
-def engine_of(text: str) -> Engine:
-    return Engine(remote=text) if text.startswith("sc://") else Engine(master=text)
+def engine_of(text: str) -> SparkTarget:
+    return SparkTarget(remote=text) if text.startswith("sc://") else SparkTarget(master=text)
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -72,7 +73,7 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def session(engine: Engine) -> dict[str, float]:
+def session(engine: SparkTarget) -> dict[str, float]:
     """From asking for a session to having it, and to its first row back from a Python worker."""
     started = time.perf_counter()
     opened = PendingSession(engine).result()
@@ -82,7 +83,7 @@ def session(engine: Engine) -> dict[str, float]:
     return {"session_s": ready_s, "first_row_s": first_s}
 
 
-def scans(engine: Engine, servers: str, repeat: int, names: Sequence[str]) -> dict[str, list[float]]:
+def scans(engine: SparkTarget, servers: str, repeat: int, names: Sequence[str]) -> dict[str, list[float]]:
     """Seconds of each scan in a session that has done the same scan once before."""
     found: dict[str, list[float]] = {}
     for name in names:
@@ -91,12 +92,11 @@ def scans(engine: Engine, servers: str, repeat: int, names: Sequence[str]) -> di
         def once(wanted: ScanRequest = wanted) -> None:
             scan(
                 wanted,
-                Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S),
+                KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)),
                 observed_at_ms=now_ms(),
                 last_purges={},
                 engine=engine,
                 progress=lambda said: print(said, file=sys.stderr),
-                timeout_s=TIMEOUT_S,
             )
 
         once()
@@ -106,7 +106,7 @@ def scans(engine: Engine, servers: str, repeat: int, names: Sequence[str]) -> di
 
 def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
     """Our reader of the commit log without Spark: one process, one Python thread, one consumer."""
-    connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
+    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
     partitions = sorted(client.partition_states(servers, LOG))
     read: list[float] = []
     found: list[float] = []
@@ -114,7 +114,7 @@ def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
     for _ in range(repeat):
         with _unswept():
             started, cpu_started = time.perf_counter(), time.process_time()
-            (batch,) = read_commit_log(connection, partitions, origins={})
+            batch = read_commit_log(session, partitions, origins={})
             found.append(time.perf_counter() - started)
             cpu.append(time.process_time() - cpu_started)
         read.append(sum(count or 0 for count in batch.column("records").to_pylist()))
@@ -123,22 +123,22 @@ def log_alone(servers: str, repeat: int) -> dict[str, list[float]]:
 
 def chunks(servers: str, repeat: int, manifests: str) -> dict[str, list[float]]:
     """Microseconds of CPU per partition, commit and record of the log: what a Spark task runs, on its first chunk of each source."""
-    connection = Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)
+    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
     asked = needs(manifests)
-    topics = listing.list_topics(connection)
-    topics = listing.describe_topics(connection, topics, requests.selected_topics(asked, topics.topics))
-    groups = group_listing.list_groups(connection, hidden=True)
+    topics = list_topics(session)
+    topics = describe_topics(session, topics, requests.selected_topics(asked, topics.topics))
+    groups = list_groups(session, hidden=True)
     asks = list(requests.partition_requests(asked, topics))
     work = ScanTask(
-        connection=connection,
-        readers={wish.topic.name: range(len(wish.partitions)) for wish in asks if wish.readers},
+        connection=session.connection,
+        readers={wish.topic: range(len(wish.partitions)) for wish in asks if wish.readers},
         named={},
         groups=asked.groups,
         until_s=math.inf,
         log_limit_s=math.inf,
     )
     first: dict[str, Chunk] = {
-        "partition": requests.partition_chunks(asks, requests.counted_topics(asked, topics), topics.topics)[0],
+        "partition": requests.partition_chunks(asks, requests.counted_topics(asked, topics), topics)[0],
         "commit": requests.commit_chunks(requests.commit_groups(asked, groups))[0],
         "record": requests.log_chunks(log_sizes(servers))[0],
     }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler import onboarding
+from reconciler import init as first_run
 from reconciler.cli import common, console
 from reconciler.cli.settings import Settings, accepts_settings, key_values
 from reconciler.errors import ReconcilerError, UsageError
@@ -66,14 +66,14 @@ def init(
             f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
         )
     properties = dict(key_values("--client", client, "KEY=VALUE"))
-    workflow_files = onboarding.workflow_files(action) if workflows else {}
+    workflow_files = first_run.workflow_files(action) if workflows else {}
     with common.running(settings) as run:
-        files = onboarding.first_files(
-            servers, name, run, client=properties, journal_topic=journal_topic, workflows=workflow_files
+        files = first_run.first_files(
+            servers, name, run, client=properties, journal=journal_topic, workflows=workflow_files
         )
         _write(files, directory)
         if journal_topic:  # last, because it changes the cluster
-            onboarding.create_journal(servers, name, run, client=properties, topic=journal_topic)
+            first_run.create_journal_topic(servers, name, run, client=properties, topic=journal_topic)
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
     return 0
 

@@ -1,4 +1,4 @@
-"""`reconciler journal`: who did what and when."""
+"""`reconciler journal`: prints the journal."""
 
 import json
 from typing import Annotated
@@ -19,7 +19,7 @@ def journal(
     paths: Paths = None,
     address: Annotated[str | None, typer.Option("--address", help="Only this address, or this prefix of one.")] = None,
 ) -> int:
-    """Show what was intended and what became of it, oldest first."""
+    """Print the intents and outcomes of all runs, oldest first."""
     manifests = common.load(paths, settings)
     part = common.one_cluster(manifests, settings)
     with common.running(settings) as run:
@@ -36,7 +36,7 @@ def journal(
                     harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries
                 )
             case Format.MD | Format.GITHUB | Format.SARIF:
-                raise UsageError(f"-o {chosen}: the journal comes as text or json")
+                raise UsageError(f"-o {chosen}: journal prints text or json")
 
     console.emit(settings, rendered)
     return 0

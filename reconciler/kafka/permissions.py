@@ -13,11 +13,10 @@ from typing import Any
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka import topics as topic_reader
 from reconciler.kafka.futures import Deadline, batched, call_with_retry, code_of, done_unless, reason_of
 from reconciler.kafka.group_offsets import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, NO_BROKER_ANSWER, is_final_answer, send_descriptions
 from reconciler.kafka.worker_process import ClientPool
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
@@ -236,9 +235,9 @@ def _cluster(session: KafkaSession) -> Operations:
 
 def _topics(session: KafkaSession, names: Sequence[str]) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return topic_reader.send_descriptions(client, part, limit_s, permissions=True)
+        return send_descriptions(client, part, limit_s, permissions=True)
 
-    return _existing(session.read(names, send, is_final=topic_reader.IS_FINAL))
+    return _existing(session.read(names, send, is_final=is_final_answer))
 
 
 def _groups(session: KafkaSession, names: Sequence[str]) -> Operations:
@@ -285,7 +284,7 @@ _DENIED = frozenset(
 
 def _operations(answer: Future[Any]) -> frozenset[str] | Unknown:
     if not answer.done():
-        return topic_reader.NO_ANSWER
+        return NO_BROKER_ANSWER
     error = answer.exception()
     if error is not None:
         return frozenset() if code_of(error) in _DENIED else Unknown(reason_of(error))

@@ -34,11 +34,11 @@ INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_g
 _NAMES_PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
-IS_FINAL = done_unless(
+is_final_answer = done_unless(
     *_GONE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG
 )
 """Which answers about topics a retry would not change."""
-NO_ANSWER = Unknown("no broker answered in time")
+NO_BROKER_ANSWER = Unknown("no broker answered in time")
 
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 """A described topic and its partitions, sorted by number."""
@@ -165,7 +165,7 @@ def send_descriptions(
 
 def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
     """`cleanup.policy` of each topic. Rights: DESCRIBE_CONFIGS on the topic."""
-    answers = session.read(sorted(set(names)), _send_describe_configs, is_final=IS_FINAL)
+    answers = session.read(sorted(set(names)), _send_describe_configs, is_final=is_final_answer)
     return {name: _policy(future) for name, future in answers.items()}
 
 
@@ -206,14 +206,14 @@ def _describe(
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return send_descriptions(client, part, limit_s, partitions=partitions)
 
-    answers = session.read(names, send, is_final=IS_FINAL, deadline=deadline)
+    answers = session.read(names, send, is_final=is_final_answer, deadline=deadline)
     return {name: _description(name, future) for name, future in answers.items()}
 
 
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     """None: the broker says to a caller who may know that there is no such topic."""
     if not future.done():
-        return NO_ANSWER
+        return NO_BROKER_ANSWER
     error = future.exception()
     if error is not None:
         code = code_of(error)
@@ -262,7 +262,7 @@ def _send_describe_configs(client: AdminClient, names: Sequence[str], limit_s: f
 
 def _policy(future: Future[Any]) -> frozenset[str] | Unknown:
     if not future.done():
-        return Unknown(f"cleanup.policy: {NO_ANSWER.reason}")
+        return Unknown(f"cleanup.policy: {NO_BROKER_ANSWER.reason}")
     error = future.exception()
     if error is not None:
         if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:

@@ -1,6 +1,6 @@
-"""How our code reaches the executors: as a zip on the path of every Python worker, built from the files that are running here.
+"""Puts this package's code on the path of every Python worker, as a zip of the running files.
 
-An executor needs confluent-kafka and pyarrow (docs/scan.md), not this package.
+Executors need confluent-kafka and pyarrow (docs/scan.md), but not this package.
 """
 
 import hashlib
@@ -20,29 +20,32 @@ _PACKAGES = ("kafka", "model", "scan")
 
 
 def add_package(session: "SparkSession") -> None:
-    """Put what tasks import on the workers' path. The name carries the content: a warm server may still hold another version."""
+    """Put the tasks' imports on the workers' path.
+
+    The file's name contains a hash of its content: a warm server may still have another version.
+    """
     data = archive()
     name = f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
-    lasting = _lasting(session)
-    if lasting is not None:
-        _add(session, lasting / name, data)
+    folder = _context_folder(session)
+    if folder is not None:
+        _add(session, folder / name, data)
         return
-    # A server takes the content itself.
+    # A Connect server copies the content.
     with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as folder:
         _add(session, Path(folder) / name, data)
 
 
 def archive() -> bytes:
-    """A zip of this package's readers and nouns; the same content gives the same bytes."""
+    """A zip of the readers and the model. The same content gives the same bytes."""
     root = Path(reconciler.__file__).parent
     files = [root / "__init__.py", root / "errors.py"]
     for package in _PACKAGES:
         files += sorted((root / package).rglob("*.py"))
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as opened:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archived:
         for file in files:
-            # ZipInfo's default time is fixed.
-            opened.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
+            # ZipInfo has a fixed default time.
+            archived.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
     return target.getvalue()
 
 
@@ -51,9 +54,10 @@ def _add(session: "SparkSession", path: Path, data: bytes) -> None:
     session.addArtifacts(str(path), pyfile=True)
 
 
-def _lasting(session: "SparkSession") -> Path | None:
-    """A folder that is there as long as the session's context: executors fetch the file from its very path, with their first task and when
-    they are started anew. None for a Connect session.
+def _context_folder(session: "SparkSession") -> Path | None:
+    """A folder that exists as long as the session's context; None for a Connect session.
+
+    Executors fetch the file from its path with their first task, and after every restart.
     """
     from pyspark import SparkContext, SparkFiles
     from pyspark.sql.session import SparkSession as Classic
@@ -63,7 +67,7 @@ def _lasting(session: "SparkSession") -> Path | None:
     started = jvm.of(SparkContext._gateway)
     if started is not None:
         return started.folder
-    # Not in the folder of the context's files itself, where Spark would take it for one that was added before.
+    # Not the folder of the context's files itself: Spark would take the file for one that was added before.
     folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
     folder.mkdir(exist_ok=True)
     return folder

@@ -1,11 +1,12 @@
 # mypy: disable-error-code="misc"
-"""The three sources for anybody's SparkSession: `spark.read.format("kafka_partitions")`, `kafka_group_commits`, `kafka_commit_log`.
+"""Data sources for any SparkSession: `kafka_partitions`, `kafka_group_commits` and `kafka_commit_log`.
 
-Thin: the same functions as in the scan, one Spark partition per chunk, every row with its status. Nothing is reduced or decided
-here. The scan itself does not use these classes: a data source starts more Python workers and is read again by every action.
+They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan itself
+does not use them: a data source starts more Python workers, and every action reads it again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,17 +18,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from reconciler.errors import ScanFailed, UsageError
-from reconciler.kafka import groups as group_listing
-from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.offsets import OffsetsRequest, read_group_commits, read_partitions
-from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, PartitionMetadata, TopicListing
+from reconciler.kafka.group_offsets import read_commits
+from reconciler.kafka.groups import GroupListing, list_groups
+from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, offset_rows, read_watermarks
+from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.scan import requests
 from reconciler.scan.code_archive import add_package
 from reconciler.scan.task_rows import CommitsChunk, LogChunk, PartitionsChunk
@@ -44,7 +45,7 @@ PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *_METADATA])
 
 
 def register(session: SparkSession) -> None:
-    """Make the three formats known to a session, and our code to its workers."""
+    """Register the three formats with a session, and put our code on its workers' path."""
     add_package(session)
     for source in (KafkaPartitions, KafkaGroupCommits, KafkaCommitLog):
         session.dataSource.register(source)
@@ -52,7 +53,11 @@ def register(session: SparkSession) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `.option(…)` said. `topics` and `groups`: selectors with commas between; `instants_ms`: epoch ms; `kafka.…`: the client's."""
+    """The reader's options.
+
+    `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms. `kafka.…`:
+    librdkafka's properties.
+    """
 
     connection: Connection
     topics: tuple[Selector, ...]
@@ -60,31 +65,34 @@ class Options:
     instants_ms: tuple[int, ...]
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> "Options":
+    def of(cls, options: Mapping[str, str]) -> "Options":
         """Raises UsageError without `bootstrap.servers`."""
-        servers = _words(given.get("bootstrap.servers", ""))
+        servers = _words(options.get("bootstrap.servers", ""))
         if not servers:
             raise UsageError('say .option("bootstrap.servers", "host:port")')
-        client = {name.removeprefix(_CLIENT): value for name, value in given.items() if name.startswith(_CLIENT)}
+        client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
         return cls(
-            Connection(servers, client, timeout_s=float(given.get("timeout_s", "30"))),
-            tuple(Selector(word) for word in _words(given.get("topics", "*"))),
-            tuple(Selector(word) for word in _words(given.get("groups", "*"))),
-            tuple(int(word) for word in _words(given.get("instants_ms", ""))),
+            Connection(servers, client, timeout_s=float(options.get("timeout_s", "30"))),
+            tuple(Selector(word) for word in _words(options.get("topics", "*"))),
+            tuple(Selector(word) for word in _words(options.get("groups", "*"))),
+            tuple(int(word) for word in _words(options.get("instants_ms", ""))),
         )
 
 
-class Chunk(InputPartition):
-    """One chunk of a source, and metadata by (topic, partition) that its rows are completed with."""
+Metadata = Mapping[tuple[str, int], tuple[Any, ...]]
 
-    def __init__(self, chunk: Any, metadata: Mapping[tuple[str, int], tuple[Any, ...]] | None = None) -> None:
+
+class Chunk(InputPartition):
+    """One chunk of a source, and the metadata columns of its rows by (topic, partition)."""
+
+    def __init__(self, chunk: Any, metadata: Metadata | None = None) -> None:
         super().__init__(0)
         self.chunk = chunk
         self.metadata = metadata or {}
 
 
 class KafkaPartitions(DataSource):
-    """One row per partition: `tables.PARTITIONS` and its leadership."""
+    """One row per partition: `schemas.PARTITIONS` and its leadership."""
 
     @classmethod
     def name(cls) -> str:
@@ -98,19 +106,20 @@ class KafkaPartitions(DataSource):
 
 
 class PartitionsReader(DataSourceReader):
-    """Offsets by leader. Leaderless partitions are rows, too, with the reason."""
+    """Offsets by leader. Leaderless partitions are rows with an error."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        need = TopicRequest(topics=self.options.topics, offsets=True, instants_ms=self.options.instants_ms)
-        names = _complete(listing.list_topics(self.options.connection))
-        wanted = requests.selected_topics(ScanRequest(topics=(need,)), names.topics)
-        topics = _complete(listing.describe_topics(self.options.connection, names, wanted))
-        wished = tuple(requests.partition_requests(ScanRequest(topics=(need,)), topics))
-        chunks = requests.partition_chunks(wished, (), topics.topics)
-        metadata = _metadata(topics, wanted)
+        topics = TopicRequest(topics=self.options.topics, offsets=True, instants_ms=self.options.instants_ms)
+        request = ScanRequest(topics=(topics,))
+        with closing(KafkaSession(self.options.connection)) as session:
+            listing = _complete(list_topics(session))
+            names = requests.selected_topics(request, listing.topics)
+            listing = _complete(describe_topics(session, listing, names))
+        chunks = requests.partition_chunks(tuple(requests.partition_requests(request, listing)), (), listing)
+        metadata = _metadata(listing, names)
         leaderless = {key: facts for key, facts in metadata.items() if facts[_LEADER] is None}
         read = [Chunk(chunk, _of(chunk, metadata)) for chunk in chunks]
         return [*read, Chunk(PartitionsChunk(()), leaderless)] if leaderless else read
@@ -118,18 +127,19 @@ class PartitionsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Chunk)
         assert isinstance(partition.chunk, PartitionsChunk)
-        if not partition.chunk.asks:
+        if not partition.chunk.requests:
             yield _leaderless(partition.metadata)
             return
-        for batch in read_partitions(self.options.connection, partition.chunk.asks):
-            keys = zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)
-            found = [partition.metadata[key] for key in keys]
-            columns = [pa.array([row[index] for row in found], field.type) for index, field in enumerate(_METADATA)]
-            yield pa.record_batch([*batch.columns, *columns], schema=PARTITIONS_WITH_METADATA)
+        with closing(KafkaSession(self.options.connection)) as session:
+            batch = offset_rows(session, partition.chunk.requests)
+        keys = zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)
+        rows = [partition.metadata[key] for key in keys]
+        columns = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(_METADATA)]
+        yield pa.record_batch([*batch.columns, *columns], schema=PARTITIONS_WITH_METADATA)
 
 
 class KafkaGroupCommits(DataSource):
-    """One row per committed offset and one per group: `tables.GROUP_COMMITS`."""
+    """One row per committed offset and one per group: `schemas.GROUP_COMMITS`."""
 
     @classmethod
     def name(cls) -> str:
@@ -149,20 +159,23 @@ class GroupCommitsReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        listed = _complete(group_listing.list_groups(self.options.connection, hidden=False))
-        wanted = requests.selected_groups([GroupRequest(groups=self.options.groups)], listed.groups)
-        return [Chunk(chunk) for chunk in requests.commit_chunks(wanted)]
+        with closing(KafkaSession(self.options.connection)) as session:
+            listing = _complete(list_groups(session, hidden=False))
+        names = requests.selected_groups([GroupRequest(groups=self.options.groups)], listing.groups)
+        return [Chunk(chunk) for chunk in requests.commit_chunks(names)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Chunk)
         assert isinstance(partition.chunk, CommitsChunk)
         context = TaskContext.get()
-        again = context is not None and context.attemptNumber() > 0
-        return read_group_commits(self.options.connection, partition.chunk.groups, isolated=again)
+        is_retry = context is not None and context.attemptNumber() > 0
+        with closing(KafkaSession(self.options.connection)) as session:
+            for commits in read_commits(session, partition.chunk.groups, isolated=is_retry):
+                yield commit_batch(commits)
 
 
 class KafkaCommitLog(DataSource):
-    """What the commit log says, reduced per group: `tables.COMMIT_LOG`."""
+    """The commit log, reduced per group: `schemas.COMMIT_LOG`."""
 
     @classmethod
     def name(cls) -> str:
@@ -176,73 +189,72 @@ class KafkaCommitLog(DataSource):
 
 
 class CommitLogReader(DataSourceReader):
-    """The partitions of the log; none where the topic does not exist yet."""
+    """The partitions of the log; none where the topic does not exist."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        topics = _complete(listing.list_topics(self.options.connection))
-        if COMMIT_LOG_TOPIC not in topics.topics:
-            # There is none yet, or it may not be seen.
-            topics = _complete(listing.describe_topics(self.options.connection, topics, [COMMIT_LOG_TOPIC]))
-        log = topics.topics.get(COMMIT_LOG_TOPIC)
-        if log is None:
-            return []
-        if isinstance(log.partitions, Unknown):
-            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
-        return [Chunk(chunk) for chunk in requests.log_chunks(log_sizes(self.options.connection, log.partitions))]
+        with closing(KafkaSession(self.options.connection)) as session:
+            listing = _complete(list_topics(session))
+            if COMMIT_LOG_TOPIC not in listing.topics:
+                # There is none yet, or this caller may not see it.
+                listing = _complete(describe_topics(session, listing, [COMMIT_LOG_TOPIC]))
+            log = listing.topics.get(COMMIT_LOG_TOPIC)
+            if log is None:
+                return []
+            if isinstance(log.partitions, Unknown):
+                raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
+            sizes = log_sizes(session, listing.partitions[COMMIT_LOG_TOPIC])
+        return [Chunk(chunk) for chunk in requests.log_chunks(sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Chunk)
         assert isinstance(partition.chunk, LogChunk)
-        return read_commit_log(self.options.connection, partition.chunk.partitions)
+        with closing(KafkaSession(self.options.connection)) as session:
+            yield read_commit_log(session, partition.chunk.partitions)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)
 
 
-def _complete(found: _Listing) -> _Listing:
-    """A table that lacks rows without saying so would read as a smaller cluster."""
-    if found.incomplete is not None:
-        raise ScanFailed(found.incomplete.reason)
-    return found
+def _complete(listing: _Listing) -> _Listing:
+    """The listing. Raises ScanFailed for an incomplete one: its table would show a smaller cluster."""
+    if listing.incomplete is not None:
+        raise ScanFailed(listing.incomplete.reason)
+    return listing
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _metadata(topics: TopicListing, wanted: Iterable[str]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    found: dict[tuple[str, int], tuple[Any, ...]] = {}
-    for name in wanted:
-        topic = topics.topics.get(name)
-        if topic is None or isinstance(topic.partitions, Unknown):
-            continue
-        for partition in topic.partitions:
-            facts = (topic.topic_id, partition.leader, partition.replicas, partition.in_sync)
-            found[name, partition.number] = tuple(None if isinstance(fact, Unknown) else fact for fact in facts)
-    return found
+def _metadata(listing: TopicListing, names: Iterable[str]) -> Metadata:
+    return {
+        (name, facts.partition.partition): tuple(
+            None if isinstance(fact, Unknown) else fact
+            for fact in (facts.topic_id, facts.leader, facts.replicas, facts.in_sync)
+        )
+        for name in names
+        for facts in listing.partitions.get(name, ())
+    }
 
 
-def log_sizes(connection: Connection, partitions: Iterable[PartitionMetadata]) -> dict[int, int]:
-    """Offsets that each partition of the commit log spans, as `wishes.log_size`."""
-    sizes = dict.fromkeys((p.number for p in partitions), 0)
-    led = [p.number for p in partitions if isinstance(p.leader, int)]
-    for batch in read_partitions(connection, [OffsetsRequest(COMMIT_LOG_TOPIC, led, -1, full=False)]):
-        for row in batch.to_pylist():
-            sizes[row["partition"]] = requests.log_size(row["log_start"], row["high_watermark"])
-    return sizes
+def log_sizes(session: KafkaSession, partitions: Iterable[PartitionFacts]) -> dict[int, int]:
+    """Number of offsets of each partition of the commit log (`requests.log_size`); leaderless: 0."""
+    partitions = tuple(partitions)
+    led = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
+    watermarks = read_watermarks(session, [OffsetsRequest(COMMIT_LOG_TOPIC, led, UNKNOWN_LEADER, full=False)])
+    sizes = {partition.partition: requests.log_size(ends) for partition, ends in watermarks.items()}
+    return dict.fromkeys((facts.partition.partition for facts in partitions), 0) | sizes
 
 
-def _of(
-    chunk: PartitionsChunk, metadata: Mapping[tuple[str, int], tuple[Any, ...]]
-) -> dict[tuple[str, int], tuple[Any, ...]]:
-    keys = ((ask.topic, number) for ask in chunk.asks for number in ask.partitions)
+def _of(chunk: PartitionsChunk, metadata: Metadata) -> Metadata:
+    keys = ((request.topic, number) for request in chunk.requests for number in request.partitions)
     return {key: metadata[key] for key in keys}
 
 
-def _leaderless(metadata: Mapping[tuple[str, int], tuple[Any, ...]]) -> pa.RecordBatch:
+def _leaderless(metadata: Metadata) -> pa.RecordBatch:
     rows = [
         {
             "topic": topic,

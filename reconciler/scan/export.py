@@ -1,4 +1,4 @@
-"""A snapshot as Parquet, for people's own analysis. The columns are a promise, described in docs/scan.md; a null was not read."""
+"""Writes a snapshot as Parquet. docs/scan.md documents the columns; a null was not read."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ TOPIC_COLUMNS = pa.schema(
 
 
 def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
-    """partitions/, groups/, topics/ and run.json under `out`; what is there is replaced file by file. Raises OSError."""
+    """Write partitions/, groups/, topics/ and run.json under `out`. Replaces existing files. Raises OSError."""
     written = [
         _parquet(
             out / "partitions",
@@ -127,13 +127,13 @@ def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, An
 
 
 def _unread_within(snapshot: ClusterSnapshot, facts: PartitionFacts) -> Iterator[tuple[str, str]]:
-    """The same for what is missing within a column that has a value."""
+    """The same for parts of a column that has a value."""
     for at, offset in facts.offsets_at.items():
         if isinstance(offset, Unknown):
             yield f"offsets_at[{at}]", offset.reason
     if isinstance(facts.readers, Unknown):
         return
-    # Where only the groups that a policy names were asked for, nobody else is told.
+    # A request for named groups only returns no other group.
     missing = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
     if missing is not None:
         yield "readers", missing.reason
@@ -176,7 +176,7 @@ def _known(fact: Any) -> Any:
 
 
 def _unread(facts: object, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Column and reason of each fact that has none; the reason tells "not asked" from "could not be read"."""
+    """Column and reason of each Unknown fact: "not asked", or why it could not be read."""
     values: Mapping[str, object] = {name: getattr(facts, name, None) for name in names if name != "unread"}
     return [(name, value.reason) for name, value in values.items() if isinstance(value, Unknown)]
 

@@ -1,4 +1,4 @@
-"""Runs the query in a thread, so that Ctrl-C and the deadline reach it; decides nothing about what is read."""
+"""Runs the query in a thread, so that Ctrl-C and the time limit reach it."""
 
 import threading
 import uuid
@@ -25,67 +25,70 @@ _PROGRESS_EVERY_S = 2.0
 
 def run(
     session: "SparkSession",
-    work: ScanTask,
+    task: ScanTask,
     chunks: Sequence[Chunk],
     *,
     limit_s: float,
     progress: Callable[[str], None],
 ) -> pa.Table:
-    """The rows of `reduce.reduced`. Raises ScanFailed past `limit_s` or if Spark gives up; Ctrl-C stops the session, too."""
+    """The rows of `scan_query`.
+
+    Raises ScanFailed after `limit_s` or if Spark gives up. Ctrl-C stops the Spark session, too.
+    """
     tag = f"reconciler-{uuid.uuid4().hex}"
     future: Future[pa.Table] = Future()
 
     def query() -> None:
         try:
             session.addTag(tag)
-            future.set_result(scan_query(session, work, chunks, rows=_about(chunks)).toArrow())
-        except BaseException as failure:  # noqa: BLE001 - handed to the waiting thread, which sorts it out
-            future.set_exception(failure)
+            future.set_result(scan_query(session, task, chunks, rows=_estimated_rows(chunks)).toArrow())
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            future.set_exception(error)
 
-    def interrupted() -> bool:
-        """Whether Spark took notice. One that hangs does not, and the session is of no use any more."""
+    def interrupt() -> bool:
+        """Cancel the query; whether Spark answered. A session that hangs is useless."""
         return TimedCall(lambda: session.interruptTag(tag)).succeeds_within(_INTERRUPT_LIMIT_S)
 
     threading.Thread(target=query, name="spark-query", daemon=True).start()
-    what = _what(chunks)
-    progress(f"reading {what}")
-    started = said = monotonic()
+    subjects = _subjects(chunks)
+    progress(f"reading {subjects}")
+    started = reported = monotonic()
     try:
         while not future.done():
-            _nap(future)
+            _wait(future)
             now = monotonic()
             if now - started > limit_s:
                 hint = log_hint()
-                if not interrupted():
+                if not interrupt():
                     close(at_once=True)
-                raise ScanFailed(f"Spark had not read {what} after {limit_s:.0f} s{hint}")
-            if now - said > _PROGRESS_EVERY_S:
-                said = now
-                progress(f"reading {what} ({now - started:.0f} s)")
+                raise ScanFailed(f"Spark had not read {subjects} after {limit_s:.0f} s{hint}")
+            if now - reported > _PROGRESS_EVERY_S:
+                reported = now
+                progress(f"reading {subjects} ({now - started:.0f} s)")
     except KeyboardInterrupt:
-        interrupted()
+        interrupt()
         close(at_once=True)
         raise
-    failure = future.exception()
-    if failure is not None:
-        raise ScanFailed(f"Spark gave up reading {what}: {first_line(failure)}{log_hint()}") from failure
+    error = future.exception()
+    if error is not None:
+        raise ScanFailed(f"Spark gave up reading {subjects}: {first_line(error)}{log_hint()}") from error
     return future.result()
 
 
-def _nap(future: "Future[pa.Table]") -> None:
+def _wait(future: "Future[pa.Table]") -> None:
     try:
         future.exception(timeout=_SLICE_S)
     except TimeoutError:
         return
 
 
-def _about(chunks: Sequence[Chunk]) -> int:
-    """Rows that go into the shuffle, give or take a factor of a few."""
+def _estimated_rows(chunks: Sequence[Chunk]) -> int:
+    """Rough number of rows that enter the shuffle."""
     total = 0
     for chunk in chunks:
         match chunk:
-            case PartitionsChunk(asks):
-                total += sum(len(ask.partitions) for ask in asks)
+            case PartitionsChunk(requests):
+                total += sum(len(request.partitions) for request in requests)
             case CommitsChunk(groups):
                 total += 50 * len(groups)
             case LogChunk(partitions):
@@ -93,8 +96,8 @@ def _about(chunks: Sequence[Chunk]) -> int:
     return total
 
 
-def _what(chunks: Sequence[Chunk]) -> str:
-    partitions = sum(len(a.partitions) for c in chunks if isinstance(c, PartitionsChunk) for a in c.asks)
+def _subjects(chunks: Sequence[Chunk]) -> str:
+    partitions = sum(len(r.partitions) for c in chunks if isinstance(c, PartitionsChunk) for r in c.requests)
     groups = sum(len(c.groups) for c in chunks if isinstance(c, CommitsChunk))
     logs = sum(len(c.partitions) for c in chunks if isinstance(c, LogChunk))
     parts = [(partitions, "partitions"), (groups, "groups"), (logs, "partitions of the commit log")]

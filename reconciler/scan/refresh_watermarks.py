@@ -1,50 +1,37 @@
-"""Ends read once more where a commit lies above them: with a live group the commits of a scan are often younger than its ends.
+"""Reads high watermarks again where a commit lies above them.
 
-Only the high watermark is replaced, since it says whether a commit can be true. The stable end, which caps every floor, stays the
-one of the scan: nothing that was produced in between can go.
+A live group often commits after the scan has read the partition's end. Only the high watermark is
+replaced: it decides whether a commit can be true. The stable end, which caps every floor, stays that of
+the scan, so records that were produced in between cannot be removed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.offsets import OffsetsRequest, read_partitions
+from reconciler.kafka.offsets import read_watermarks, requests_by_leader
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
 
 
 def refresh_watermarks(
-    connection: Connection, partitions: Mapping[TopicPartition, PartitionFacts]
+    session: KafkaSession, partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """The same facts, with the high watermark of now for partitions whose readers stand above the one of the scan.
+    """The same facts, with a new high watermark for partitions whose readers stand above the scan's.
 
-    A leader that does not answer leaves the first answer in place: then the commit stays unproven.
+    A leader that does not answer leaves the first value in place: the commit stays unproven then.
     """
-    overtaken = [facts for facts in partitions.values() if _overtaken(facts)]
-    if not overtaken:
-        return dict(partitions)
-    later: dict[TopicPartition, PartitionFacts] = {}
-    for batch in read_partitions(connection, list(_asks(overtaken))):
-        for row in batch.to_pylist():
-            partition = TopicPartition(row["topic"], row["partition"])
-            before = partitions[partition]
-            end = row["high_watermark"]
-            if isinstance(end, int) and isinstance(before.high_watermark, int) and end > before.high_watermark:
-                later[partition] = replace(before, high_watermark=end)
-    return {**partitions, **later}
+    refreshed = dict(partitions)
+    requests = requests_by_leader(facts for facts in partitions.values() if _is_overtaken(facts))
+    for partition, (_log_start, end) in read_watermarks(session, requests).items():
+        facts = partitions[partition]
+        if isinstance(end, int) and isinstance(facts.high_watermark, int) and end > facts.high_watermark:
+            refreshed[partition] = replace(facts, high_watermark=end)
+    return refreshed
 
 
-def _overtaken(facts: PartitionFacts) -> bool:
+def _is_overtaken(facts: PartitionFacts) -> bool:
     end = facts.high_watermark
-    if isinstance(end, Unknown) or isinstance(facts.readers, Unknown) or not isinstance(facts.leader, int):
+    if isinstance(end, Unknown) or isinstance(facts.readers, Unknown):
         return False
     return any(reader.committed > end for reader in facts.readers)
-
-
-def _asks(overtaken: Iterable[PartitionFacts]) -> Iterable[OffsetsRequest]:
-    wanted: dict[tuple[str, int], list[int]] = {}
-    for facts in overtaken:
-        assert isinstance(facts.leader, int)
-        wanted.setdefault((facts.partition.topic, facts.leader), []).append(facts.partition.partition)
-    for (topic, leader), numbers in sorted(wanted.items()):
-        yield OffsetsRequest(topic, sorted(numbers), leader, full=False)

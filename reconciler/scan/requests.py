@@ -1,27 +1,28 @@
-"""Needs resolved against live names: which partitions and groups are read, and what is asked of each.
+"""Resolves a scan request against live names: which partitions and groups are read, in which chunks.
 
-Pure: listings in, chunks out. How chunks are read is decided in kafka/, where they run in `reduce`.
+Pure: listings in, chunks out. kafka/ decides how a chunk is read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from reconciler.kafka.futures import batched
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.offsets import OffsetsRequest
-from reconciler.kafka.topics import PartitionMetadata, TopicListing, TopicMetadata
+from reconciler.kafka.offsets import OffsetsRequest, Watermarks
+from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import select
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.scan.task_rows import Chunk, CommitsChunk, LogChunk, PartitionsChunk
 
 _PARTITIONS_PER_CHUNK = 2_000
-# So few are read by one task quicker than several tasks start.
+# One task reads so few partitions sooner than several tasks start.
 _SMALL = 500
 _GROUPS_PER_CHUNK = 500
 _LOG_RECORDS_PER_CHUNK = 400_000
 _LOG_SMALL = 100_000
-# About a fifth of what one core was measured to read (bench/RESULTS.md; a group with fifty commits): time too many is waited only for
-# brokers that are silent, time too few loses facts of brokers that are well.
+# About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits). Too low a
+# rate only prolongs the wait for silent brokers, too high a rate loses facts of brokers that answer.
 _PARTITIONS_PER_S = 2_000
 _GROUPS_PER_S = 500
 _LOG_RECORDS_PER_S = 100_000
@@ -29,10 +30,13 @@ _LOG_RECORDS_PER_S = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRequest:
-    """Partitions of one topic of which the same is asked. `full`: their offsets; the rest only together with it."""
+    """Partitions of one topic of which the same is requested.
 
-    topic: TopicMetadata
-    partitions: tuple[PartitionMetadata, ...]
+    `full`: their offsets. Everything below it is requested together with the offsets only.
+    """
+
+    topic: str
+    partitions: tuple[PartitionFacts, ...]
     full: bool
     instants: tuple[int, ...]
     readers: bool
@@ -40,114 +44,107 @@ class PartitionRequest:
     last_purge: bool
 
 
-def exact_topics(needs: ScanRequest) -> frozenset[str]:
-    """Topics that some need names; whether they exist must be asked even where the listing lacks them."""
-    return frozenset(s.text for need in needs.topics for s in need.topics if not s.is_pattern)
+def exact_topics(request: ScanRequest) -> frozenset[str]:
+    """Topics that the request names: they are described even where the listing lacks them."""
+    return frozenset(s.text for part in request.topics for s in part.topics if not s.is_pattern)
 
 
-def selected_topics(needs: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
-    """Each selected name with the needs that select it."""
+def selected_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
+    """Each selected name with the parts of the request that select it."""
     names = tuple(names)
-    found: dict[str, list[TopicRequest]] = {}
-    for need in needs.topics:
+    by_name: dict[str, list[TopicRequest]] = {}
+    for part in request.topics:
         for name in select(
-            names, need.topics, excluding=need.except_topics, patterns_skip_underscore=need.patterns_skip_underscore
+            names, part.topics, excluding=part.except_topics, patterns_skip_underscore=part.patterns_skip_underscore
         ):
-            found.setdefault(name, []).append(need)
-    return {name: tuple(found[name]) for name in sorted(found)}
+            by_name.setdefault(name, []).append(part)
+    return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
 
-def selected_groups(needs: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
-    """Groups that some need selects."""
+def selected_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
+    """Groups that some part of the request selects."""
     names = tuple(names)
-    return frozenset(name for need in needs for name in select(names, need.groups, excluding=need.except_groups))
+    return frozenset(name for part in requests for name in select(names, part.groups, excluding=part.except_groups))
 
 
-def partition_requests(needs: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
-    """What is asked, topic by topic. Topics whose partitions are unknown yield none."""
-    for name, asking in selected_topics(needs, listing.topics).items():
-        topic = listing.topics[name]
-        if isinstance(topic.partitions, Unknown):
-            continue
-        alike: dict[tuple[int, ...], list[PartitionMetadata]] = {}
-        for partition in topic.partitions:
+def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
+    """Requests by topic. Topics whose partitions are unknown yield none."""
+    for name, parts in selected_topics(request, listing.topics).items():
+        by_parts: dict[tuple[int, ...], list[PartitionFacts]] = {}
+        for facts in listing.partitions.get(name, ()):
+            number = facts.partition.partition
             key = tuple(
-                index
-                for index, need in enumerate(asking)
-                if need.partitions is None or partition.number in need.partitions
+                index for index, part in enumerate(parts) if part.partitions is None or number in part.partitions
             )
             if key:
-                alike.setdefault(key, []).append(partition)
-        for key, partitions in alike.items():
-            yield _wish(topic, partitions, [asking[index] for index in key])
+                by_parts.setdefault(key, []).append(facts)
+        for key, partitions in by_parts.items():
+            yield _partition_request(name, partitions, [parts[index] for index in key])
 
 
-def _wish(
-    topic: TopicMetadata, partitions: Sequence[PartitionMetadata], asking: Sequence[TopicRequest]
+def _partition_request(
+    topic: str, partitions: Sequence[PartitionFacts], parts: Sequence[TopicRequest]
 ) -> PartitionRequest:
-    instants = sorted({instant for need in asking for instant in need.instants_ms})
-    named = frozenset(group for need in asking for group in need.named_groups)
-    readers = any(need.readers for need in asking)
+    instants = sorted({instant for part in parts for instant in part.instants_ms})
+    named = frozenset(group for part in parts for group in part.named_groups)
+    readers = any(part.readers for part in parts)
     return PartitionRequest(
         topic=topic,
         partitions=tuple(partitions),
-        full=bool(instants or named or readers or any(need.offsets for need in asking)),
+        full=bool(instants or named or readers or any(part.offsets for part in parts)),
         instants=tuple(instants),
         readers=readers,
         named=named,
-        last_purge=any(need.last_purge for need in asking),
+        last_purge=any(part.last_purge for part in parts),
     )
 
 
-def counted_topics(needs: ScanRequest, listing: TopicListing) -> frozenset[str]:
-    """Topics of which all records are counted. The broker's own topics are no part of the cluster's records."""
+def counted_topics(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+    """Topics whose records are counted. The broker's own topics do not count for the cluster."""
     counted: set[str] = set()
-    if needs.cluster_records:
+    if request.cluster_records:
         counted.update(name for name, topic in listing.topics.items() if not topic.internal)
-    if needs.topic_records:
-        for name, asking in selected_topics(needs, listing.topics).items():
-            if any(need.offsets for need in asking):
+    if request.topic_records:
+        for name, parts in selected_topics(request, listing.topics).items():
+            if any(part.offsets for part in parts):
                 counted.add(name)
     return frozenset(counted)
 
 
 def partition_chunks(
-    wanted: Sequence[PartitionRequest], counted: Iterable[str], topics: Mapping[str, TopicMetadata]
+    requests: Sequence[PartitionRequest], counted: Iterable[str], listing: TopicListing
 ) -> list[PartitionsChunk]:
-    """Asks by leader, in chunks of at most 2,000 partitions. Leaderless partitions are not asked: nobody would answer."""
+    """Offset requests by leader, in chunks of at most 2,000 partitions. Leaderless partitions are left out."""
     by_leader: dict[int, list[OffsetsRequest]] = {}
     full: dict[str, set[int]] = {}
-    for wish in wanted:
-        if wish.full:
-            full.setdefault(wish.topic.name, set()).update(p.number for p in wish.partitions)
-            _add(by_leader, wish.topic.name, wish.partitions, full=True, instants=wish.instants)
+    for request in requests:
+        if request.full:
+            full.setdefault(request.topic, set()).update(p.partition.partition for p in request.partitions)
+            _add(by_leader, request.topic, request.partitions, full=True, instants=request.instants)
     for name in sorted(counted):
-        partitions = topics[name].partitions
-        if not isinstance(partitions, Unknown):
-            done = full.get(name, set())
-            _add(by_leader, name, [p for p in partitions if p.number not in done], full=False, instants=())
-    total = sum(len(ask.partitions) for asks in by_leader.values() for ask in asks)
+        read = full.get(name, set())
+        partitions = [p for p in listing.partitions.get(name, ()) if p.partition.partition not in read]
+        _add(by_leader, name, partitions, full=False, instants=())
+    total = sum(len(request.partitions) for of_leader in by_leader.values() for request in of_leader)
     if 0 < total <= _SMALL:
-        return [PartitionsChunk(tuple(ask for leader in sorted(by_leader) for ask in by_leader[leader]))]
+        return [PartitionsChunk(tuple(request for leader in sorted(by_leader) for request in by_leader[leader]))]
     return [chunk for leader in sorted(by_leader) for chunk in _cut(by_leader[leader])]
 
 
 def commit_chunks(groups: Iterable[str]) -> list[CommitsChunk]:
     """Groups whose commits are read, a few hundred per task."""
-    ordered = sorted(groups)
-    return [
-        CommitsChunk(tuple(ordered[start : start + _GROUPS_PER_CHUNK]))
-        for start in range(0, len(ordered), _GROUPS_PER_CHUNK)
-    ]
+    return [CommitsChunk(tuple(part)) for part in batched(sorted(groups), _GROUPS_PER_CHUNK)]
 
 
-def log_size(log_start: int | None, high_watermark: int | None) -> int:
-    """Offsets that a partition of the commit log spans; 0 where that is not known: its reading then says why it failed."""
-    return 0 if log_start is None or high_watermark is None else max(0, high_watermark - log_start)
+def log_size(ends: Watermarks) -> int:
+    """Number of offsets of a partition of the commit log; 0 where it is unknown (its task reports why)."""
+    if isinstance(ends.log_start, Unknown) or isinstance(ends.high_watermark, Unknown):
+        return 0
+    return max(0, ends.high_watermark - ends.log_start)
 
 
 def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
-    """Partitions of the commit log by their number of records, spread evenly: the largest first, each to the lightest chunk."""
+    """Partitions of the commit log in chunks of similar size: the largest first, each to the lightest chunk."""
     total = sum(sizes.values())
     count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
     bins: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(count, len(sizes)))]
@@ -159,17 +156,17 @@ def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:
 
 
 def order_chunks(logs: Sequence[Chunk], partitions: Sequence[Chunk], commits: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """The slow ones first, so that they do not end alone."""
+    """The slow chunks first, so that no single task ends late."""
     return (*logs, *partitions, *commits)
 
 
 def estimated_seconds(chunks: Iterable[Chunk], log_sizes: Mapping[int, int]) -> float:
-    """Seconds after which the last chunk should have had its turn where all brokers answer, reckoned slowly and for a single core."""
+    """Seconds until the last chunk starts where all brokers answer, at low rates and on one core."""
     seconds = 0.0
     for chunk in chunks:
         match chunk:
-            case PartitionsChunk(asks):
-                seconds += sum(len(ask.partitions) for ask in asks) / _PARTITIONS_PER_S
+            case PartitionsChunk(requests):
+                seconds += sum(len(request.partitions) for request in requests) / _PARTITIONS_PER_S
             case CommitsChunk(groups):
                 seconds += len(groups) / _GROUPS_PER_S
             case LogChunk(numbers):
@@ -177,36 +174,39 @@ def estimated_seconds(chunks: Iterable[Chunk], log_sizes: Mapping[int, int]) -> 
     return seconds
 
 
-def commit_groups(needs: ScanRequest, groups: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all where readers are wanted, else the needed ones. Others' positions cannot be read."""
-    listed = [group.group for group in groups.groups.values() if group.listed]
-    return frozenset(listed) if needs.readers else selected_groups(needs.groups, listed)
+def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
+    """Listed groups whose commits are read: all if readers are requested, else the selected ones.
+
+    Commits of unlisted groups cannot be read.
+    """
+    listed = [group.group for group in listing.groups.values() if group.listed is True]
+    return frozenset(listed) if request.readers else selected_groups(request.groups, listed)
 
 
 def _add(
     by_leader: dict[int, list[OffsetsRequest]],
     topic: str,
-    partitions: Sequence[PartitionMetadata],
+    partitions: Sequence[PartitionFacts],
     *,
     full: bool,
     instants: tuple[int, ...],
 ) -> None:
     numbers: dict[int, list[int]] = {}
-    for partition in partitions:
-        if isinstance(partition.leader, int):
-            numbers.setdefault(partition.leader, []).append(partition.number)
+    for facts in partitions:
+        if isinstance(facts.leader, int):
+            numbers.setdefault(facts.leader, []).append(facts.partition.partition)
     for leader, of_leader in numbers.items():
         by_leader.setdefault(leader, []).append(OffsetsRequest(topic, tuple(of_leader), leader, full, instants))
 
 
-def _cut(asks: Sequence[OffsetsRequest]) -> Iterator[PartitionsChunk]:
+def _cut(requests: Sequence[OffsetsRequest]) -> Iterator[PartitionsChunk]:
     chunk: list[OffsetsRequest] = []
     room = _PARTITIONS_PER_CHUNK
-    for ask in asks:
-        rest = ask.partitions
-        while rest:
-            part, rest = rest[:room], rest[room:]
-            chunk.append(OffsetsRequest(ask.topic, part, ask.leader, ask.full, ask.instants))
+    for request in requests:
+        remaining = request.partitions
+        while remaining:
+            part, remaining = remaining[:room], remaining[room:]
+            chunk.append(OffsetsRequest(request.topic, part, request.leader, request.full, request.instants))
             room -= len(part)
             if room == 0:
                 yield PartitionsChunk(tuple(chunk))

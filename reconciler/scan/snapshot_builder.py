@@ -1,14 +1,15 @@
-"""Rows and listings become the snapshot. Decided here: what makes a fact unread, and when listings and readers are complete.
+"""Builds the snapshot from listings and rows.
 
-Every number comes with its error or is `Unknown`; a row that should be there and is not is unread, too.
+Decided here: what makes a fact Unknown, and when listings and readers are complete. A missing row makes
+its facts Unknown, too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.groups import GroupListing, GroupMetadata
-from reconciler.kafka.topics import PartitionMetadata, TopicListing, summarize
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.topics import TopicListing, summarize
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -24,15 +25,19 @@ from reconciler.scan.requests import PartitionRequest, selected_groups
 from reconciler.scan.rows import Row, Rows
 
 _LISTED_TYPES = ("classic", "consumer")
-"""What a group seems to be that would be on the current list call if it were: a Connect group begins with a record that names no protocol."""
+"""Types in the log that prove nothing: a group of these types would be in the current list call.
+
+A Connect group starts with a record without a protocol, which reads as classic.
+"""
+_LOG_ONLY = Unknown("state: only the commit log knows this group")
 _NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLog:
-    """How the reading of the commit log went. `partitions` 0: the topic provably does not exist, so nobody ever committed.
+    """How completely the commit log was read. `partitions` 0: it provably does not exist, so there are no commits.
 
-    `unread`: partitions that were not read to their end. `missing`: why none was read at all.
+    `unread`: partitions that were not read to their end. `missing`: why no partition was read.
     """
 
     partitions: int = 0
@@ -40,10 +45,10 @@ class CommitLog:
     missing: Unknown | None = None
     records: int = 0
     skipped: int = 0
-    garbled: int = 0
+    malformed: int = 0
 
     def of(self, group: str) -> Unknown | None:
-        """Why what the log says of this group is not known; None: it is."""
+        """Why the log's facts of this group are Unknown; None: they are known."""
         if self.missing is not None or not self.partitions:
             return self.missing
         return self.unread.get(log_partition(group, self.partitions))
@@ -53,78 +58,65 @@ class CommitLog:
         return self.missing is None and not self.unread
 
 
-def commit_log(runs: Iterable[Row], *, partitions: int, asked: bool, missing: Unknown | None) -> CommitLog:
-    """What the log's own rows say about how it was read. A partition without a row was not read."""
-    if not asked:
+def commit_log(runs: Iterable[Row], *, partitions: int, requested: bool, missing: Unknown | None) -> CommitLog:
+    """The log's own rows: which partitions were read to their end. A partition without a row was not read."""
+    if not requested:
         return CommitLog(missing=NOT_ASKED)
     if missing is not None or partitions == 0:
         return CommitLog(missing=missing)
-    of_log = {row["number"]: row for row in runs if row["name"] == "commit_log"}
+    rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
     unread = {
-        number: Unknown(f"__consumer_offsets[{number}] was not read to its end: {of_log[number]['error']}")
-        if number in of_log
+        number: Unknown(f"__consumer_offsets[{number}] was not read to its end: {rows[number]['error']}")
+        if number in rows
         else Unknown(f"__consumer_offsets[{number}] was not read: it has no leader")
         for number in range(partitions)
-        if number not in of_log or of_log[number]["error"] is not None
+        if number not in rows or rows[number]["error"] is not None
     }
     return CommitLog(
         partitions=partitions,
         unread=unread,
-        records=sum(row["records"] or 0 for row in of_log.values()),
-        skipped=sum(row["skipped"] or 0 for row in of_log.values()),
-        garbled=sum(row["garbled"] or 0 for row in of_log.values()),
+        records=sum(row["records"] or 0 for row in rows.values()),
+        skipped=sum(row["skipped"] or 0 for row in rows.values()),
+        malformed=sum(row["garbled"] or 0 for row in rows.values()),
     )
 
 
 def partition_facts(
-    wishes: Iterable[PartitionRequest],
+    requests: Iterable[PartitionRequest],
     rows: Rows,
     log: CommitLog,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> Iterator[PartitionFacts]:
-    """Facts of every wished partition."""
-    for wish in wishes:
-        for listed in wish.partitions:
-            partition = TopicPartition(wish.topic.name, listed.number)
+    """Facts of every requested partition."""
+    for request in requests:
+        for listed in request.partitions:
             purge: int | Unknown | None = NOT_ASKED
-            if wish.last_purge:
-                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(partition)
-            yield _partition(partition, wish, listed, rows.partitions.get(partition), log, purge)
+            if request.last_purge:
+                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(listed.partition)
+            yield _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
 
 
 def _partition(
-    partition: TopicPartition,
-    wish: PartitionRequest,
-    listed: PartitionMetadata,
-    row: Row | None,
-    log: CommitLog,
-    purge: int | Unknown | None,
+    request: PartitionRequest, listed: PartitionFacts, row: Row | None, log: CommitLog, purge: int | Unknown | None
 ) -> PartitionFacts:
-    if not wish.full:
-        return PartitionFacts(
-            partition=partition,
-            topic_id=wish.topic.topic_id,
-            leader=listed.leader,
-            replicas=listed.replicas,
-            in_sync=listed.in_sync,
-            last_purge_ms=purge,
-        )
-    unread = _why_unread(listed, row)
+    if not request.full:
+        return replace(listed, last_purge_ms=purge)
+    unread = _unread_reason(listed, row)
     row = row or {}
     log_start = _value(row, "log_start", unread)
     stable_end = _value(row, "stable_end", unread)
-    at: Sequence[int | None] = row.get("offsets_at") or [None] * len(wish.instants)
+    at: Sequence[int | None] = row.get("offsets_at") or [None] * len(request.instants)
     offsets_at: dict[int, int | Unknown | None] = {}
-    for instant, offset in zip(wish.instants, at, strict=True):
-        # -1 means: no record at or after the instant, up to the stable end that was read before the question.
+    for instant, offset in zip(request.instants, at, strict=True):
+        # -1: no record at or after the instant, below the stable end that was read before the query.
         offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
     readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
-    if wish.readers or wish.named:
-        readers = _readers(wish, row, log_start, log)
-    # Not the former with `replace`, which takes longer than all the rest.
+    if request.readers or request.named:
+        readers = _readers(request, row, log_start, log)
+    # Without `replace`, which takes longer than everything else here.
     return PartitionFacts(
-        partition=partition,
-        topic_id=wish.topic.topic_id,
+        partition=listed.partition,
+        topic_id=listed.topic_id,
         leader=listed.leader,
         replicas=listed.replicas,
         in_sync=listed.in_sync,
@@ -134,11 +126,11 @@ def _partition(
         high_watermark=_value(row, "high_watermark", unread),
         offsets_at=offsets_at,
         readers=readers,
-        readers_below=stable_end if wish.readers else NOT_ASKED,
+        readers_below=stable_end if request.readers else NOT_ASKED,
     )
 
 
-def _why_unread(listed: PartitionMetadata, row: Row | None) -> Unknown:
+def _unread_reason(listed: PartitionFacts, row: Row | None) -> Unknown:
     if isinstance(listed.leader, Unknown):
         return listed.leader
     if listed.leader is None:
@@ -149,32 +141,32 @@ def _why_unread(listed: PartitionMetadata, row: Row | None) -> Unknown:
 
 
 def _value(row: Row, column: str, unread: Unknown) -> int | Unknown:
-    found = row.get(column)
-    return unread if found is None else int(found)
+    value = row.get(column)
+    return unread if value is None else int(value)
 
 
 def _readers(
-    wish: PartitionRequest, row: Row, log_start: int | Unknown, log: CommitLog
+    request: PartitionRequest, row: Row, log_start: int | Unknown, log: CommitLog
 ) -> tuple[ConsumerPosition, ...] | Unknown:
     origins: dict[str, list[Row]] = {}
     for origin in row.get("origins") or ():
         origins.setdefault(origin["group"], []).append(origin)
     readers = []
-    for found in row.get("readers") or ():
-        group, committed = found["group"], found["committed"]
-        if not wish.readers and group not in wish.named:
+    for reader in row.get("readers") or ():
+        group, committed = reader["group"], reader["committed"]
+        if not request.readers and group not in request.named:
             continue
         if committed is None:
             if isinstance(log_start, Unknown):
                 return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
             readers.append(ConsumerPosition(group, log_start, implied=True))
-        elif group in wish.named:
+        elif group in request.named:
             readers.append(
                 ConsumerPosition(group, committed, topic_id=_origin(group, committed, origins.get(group, ()), log))
             )
         else:
             readers.append(ConsumerPosition(group, committed))
-    return tuple(sorted(readers, key=lambda reader: reader.group))
+    return tuple(sorted(readers, key=lambda position: position.group))
 
 
 def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) -> str | Unknown | None:
@@ -183,49 +175,41 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
         return unread
     ids = {origin["id"] for origin in origins}
     if len(ids) > 1:
-        # The log still holds commits for an earlier topic of this name: only the one that is in force counts.
+        # The log still holds commits for an earlier topic of this name: only the current commit counts.
         ids = {origin["id"] for origin in origins if origin["committed"] == committed}
     if len(ids) == 1:
-        found: str | None = ids.pop()
-        return found
-    return Unknown(f"which topic id {group!r} committed for: the commit log does not say")
+        topic_id: str | None = ids.pop()
+        return topic_id
+    return Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
 
 
-def group_facts(needs: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Iterator[GroupFacts]:
-    """All listed groups, and ids that only the old list call or the commit log know."""
+def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Iterator[GroupFacts]:
+    """All listed groups, and ids that only the old list call or the commit log knows."""
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
-    needed = selected_groups(needs.groups, names)
-    with_activity = selected_groups([need for need in needs.groups if need.activity], names)
+    requested = selected_groups(request.groups, names)
+    with_activity = selected_groups([part for part in request.groups if part.activity], names)
     for name in sorted(names):
         listed = listing.groups.get(name)
         row = rows.groups.get(name, {})
         seems = row.get("seems") if row.get("live") else None
-        kind = listed.type if listed is not None else GroupType.HIDDEN
+        facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
         if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
-            kind = GroupType(seems)
-        facts = GroupFacts(
-            group=name,
-            listed=listed is not None and listed.listed,
-            type=kind,
-            state=listed.state if listed is not None else Unknown("state: only the commit log knows this group"),
-        )
-        yield _with_commits(facts, listed, row, log, activity=name in with_activity) if name in needed else facts
+            facts = replace(facts, type=GroupType(seems))
+        yield _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
 
 
-def _with_commits(
-    facts: GroupFacts, listed: GroupMetadata | None, row: Row, log: CommitLog, *, activity: bool
-) -> GroupFacts:
+def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool) -> GroupFacts:
     unread = Unknown(row.get("error") or "the scan brought no answer for the group's commits")
-    if listed is None or not listed.listed:
+    if not facts.listed:
         unread = Unknown("commits of a group that no list call names cannot be read")
     elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:
-        # Brokers leave commits on topics that the caller may not describe out of their answer, without an error. Only the log shows it:
-        # where it is not read, which `idleFor: 0s` alone allows, the removal itself says that such commits are not counted.
-        told = (
-            f"the commit log holds {row['commit_keys']} commits of the group, and its coordinator told {row['commits']}"
+        # Brokers omit commits on topics that the caller may not describe, without an error. Only the log shows
+        # them. Only `idleFor: 0s` works without the log; its removal says that such commits do not count.
+        difference = (
+            f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}"
         )
-        why = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
-        row, unread = {**row, **_NO_COMMITS}, Unknown(f"{told}: {why}")
+        reason = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
+        row, unread = {**row, **_NO_COMMITS}, Unknown(f"{difference}: {reason}")
     last: int | Unknown = NOT_ASKED
     newest: tuple[int, int] | Unknown = NOT_ASKED
     if activity:
@@ -241,7 +225,7 @@ def _with_commits(
 
 
 def _activity(row: Row, unread: Unknown | None) -> tuple[int | Unknown, tuple[int, int] | Unknown]:
-    """Newest activity and newest record. Silence is not idleness: a group of which the log holds nothing is unread, too."""
+    """Newest activity and newest record. A group without records is Unknown: silence is no proof of idleness."""
     if unread is not None:
         return unread, unread
     if row.get("log_offset") is None:
@@ -255,25 +239,27 @@ def _activity(row: Row, unread: Unknown | None) -> tuple[int | Unknown, tuple[in
 
 
 def readers_incomplete(
-    needs: ScanRequest, asked: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
+    request: ScanRequest, commit_groups: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
 ) -> Unknown | None:
-    """Why nobody knows whom a purge would hurt; None: every group's position is known."""
-    if not needs.readers:
+    """Why some consumer's position may be unknown; None: every group's position is known."""
+    if not request.readers:
         return NOT_ASKED
     if listing.incomplete is not None:
         return listing.incomplete
     if not log.complete:
-        # Groups whose part of the log nobody leads are in no broker's list, and no broker says so.
+        # No broker lists the groups of a leaderless partition of the log, and no broker says so.
         return log.missing if log.missing is not None else min(log.unread.values(), key=lambda unread: unread.reason)
-    if listing.hidden_unread is not None and (log.skipped or log.garbled):
-        # It would make up for the old list call if it were understood as a whole.
+    if listing.hidden_unread is not None and (log.skipped or log.malformed):
+        # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
     if log.partitions == 0 and log.missing is None:
-        return Unknown(f"commits of {summarize(sorted(asked))}: the commit log is not there yet") if asked else None
+        if not commit_groups:
+            return None
+        return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")
     failed = [
-        # A listed group that was read and that nobody needs has no row here.
+        # A listed group that was read and not requested has no row here.
         f"{name!r} ({rows.groups[name]['error']})"
-        for name in sorted(asked)
+        for name in sorted(commit_groups)
         if name in rows.groups and rows.groups[name]["error"] is not None
     ]
     return Unknown(f"commits of {len(failed)} group(s) could not be read: {summarize(failed)}") if failed else None
@@ -287,31 +273,28 @@ def topic_facts(
 ) -> Iterator[TopicFacts]:
     """All listed topics."""
     for name, topic in sorted(listing.topics.items()):
-        yield TopicFacts(
-            name=name,
-            topic_id=topic.topic_id,
-            internal=topic.internal,
-            partitions=topic.partitions if isinstance(topic.partitions, Unknown) else len(topic.partitions),
+        yield replace(
+            topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
-            records=_records(name, topic.partitions, rows.topics.get(name)) if name in counted else NOT_ASKED,
+            records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
         )
 
 
-def _records(name: str, partitions: Sequence[PartitionMetadata] | Unknown, row: Row | None) -> int | Unknown:
-    if isinstance(partitions, Unknown):
-        return partitions
-    leaderless = sum(not isinstance(p.leader, int) for p in partitions)
+def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int | Unknown:
+    if isinstance(topic.partitions, Unknown):
+        return topic.partitions
+    leaderless = sum(not isinstance(facts.leader, int) for facts in listing.partitions[topic.name])
     unread = leaderless + (row["unread"] or 0 if row is not None else 0)
     if unread:
-        return Unknown(f"records of {name}: {unread} of {len(partitions)} partitions could not be read")
+        return Unknown(f"records of {topic.name}: {unread} of {topic.partitions} partitions could not be read")
     if row is None:
-        return Unknown(f"records of {name}: the scan brought no answer") if partitions else 0
+        return Unknown(f"records of {topic.name}: the scan brought no answer") if topic.partitions else 0
     return int(row["records"])
 
 
-def cluster_records(needs: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
-    """Records of all topics but the broker's own; unread as soon as one topic's are."""
-    if not needs.cluster_records:
+def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
+    """Records of all topics except the broker's own; Unknown if those of any topic are."""
+    if not request.cluster_records:
         return NOT_ASKED
     total = 0
     for topic in topics:

@@ -1,10 +1,14 @@
-"""What one Spark task does: read a chunk of any source, keep what was asked, and say it in one table that Spark reduces at once.
+"""Reads one chunk in a Spark task, as rows of one table that Spark reduces.
 
-Decided here: which rows leave a task. All sources share one schema so that each is read once and feeds the one shuffle; a row is
-about a subject (partition, group, topic, or the run itself) and fills only the columns that its source knows.
+Decided here: which rows leave a task. All sources share one schema, so that each source is read once
+and feeds one shuffle. A row describes one subject (partition, group, topic, or the run itself) and fills
+only the columns of its source.
 """
 
+import gc
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +16,14 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.offsets import OffsetsRequest, read_group_commits, read_partitions
+from reconciler.kafka.group_offsets import read_commits
+from reconciler.kafka.offsets import OffsetsRequest, offset_rows
+from reconciler.kafka.schemas import commit_batch
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
-"""What a row is about."""
+"""The subject of a row."""
 
 _LEAST_S = 5.0
 
@@ -31,11 +38,11 @@ FACTS = pa.schema(
         pa.field("stable_end", pa.int64()),
         pa.field("high_watermark", pa.int64()),
         pa.field("offsets_at", pa.list_(pa.int64())),
-        # a reader of a partition; no committed offset: implied, it stands at the log start
+        # a reader of a partition; without a committed offset it is implied to stand at the log start
         pa.field("reader", pa.string()),
         pa.field("committed", pa.int64()),
         pa.field("named", pa.bool_()),
-        # what the commit log knows of a named reader
+        # the commit log's entry of a named reader
         pa.field("origin", pa.string()),
         pa.field("origin_committed", pa.int64()),
         pa.field("origin_topic_id", pa.string()),
@@ -51,7 +58,7 @@ FACTS = pa.schema(
         pa.field("seems", pa.string()),
         pa.field("live", pa.bool_()),
         pa.field("commit_keys", pa.int32()),
-        # of a topic (records and partitions that were not read), or of a run (rows or records read, and what became of them)
+        # of a topic (records, and partitions that were not read), or of a run (rows or records read, and the failed ones)
         pa.field("records", pa.int64()),
         pa.field("unread", pa.int64()),
         pa.field("skipped", pa.int64()),
@@ -64,7 +71,7 @@ FACTS = pa.schema(
 class PartitionsChunk:
     """Offsets of up to a few thousand partitions of one leader."""
 
-    asks: tuple[OffsetsRequest, ...]
+    requests: tuple[OffsetsRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +93,12 @@ Chunk = PartitionsChunk | CommitsChunk | LogChunk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """What every chunk of one scan is read for. Pickled into the tasks.
+    """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: needed partitions whose readers are wanted, by topic. `named`: groups wanted wherever they stand, by topic.
-    `until_s`: epoch seconds at which silent brokers are given up, later than the last chunk begins where brokers answer; a clock that is
-    off costs patience, not facts. `log_limit_s`: how long one chunk of the commit log may take.
+    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is requested
+    wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent brokers, later than the
+    start of the last chunk where brokers answer; a wrong clock costs patience, not facts. `log_limit_s`:
+    upper bound for one chunk of the commit log.
     """
 
     connection: Connection
@@ -101,52 +109,71 @@ class ScanTask:
     log_limit_s: float
 
     def needs(self, group: str) -> bool:
-        """Whether some policy asked for this group."""
+        """Whether the request selects this group."""
         return any(
-            any(s.matches(group) for s in need.groups) and not any(s.matches(group) for s in need.except_groups)
-            for need in self.groups
+            any(s.matches(group) for s in part.groups) and not any(s.matches(group) for s in part.except_groups)
+            for part in self.groups
         )
 
 
-def read_chunk(work: ScanTask, number: int, chunk: Chunk, *, now_s: float, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, the last one about the run itself. `number` identifies the chunk, `isolated` is explained
-    at `read_group_commits`.
+def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over a range, in a Python worker of Spark: each id is the number of a chunk.
+
+    code_archive.py puts everything that this module imports on the workers' path.
     """
-    # Never less than a few seconds: an executor whose clock is ahead still gets its answers from brokers that are well.
-    left_s = min(work.connection.timeout_s, max(_LEAST_S, work.until_s - now_s))
-    work = replace(work, connection=replace(work.connection, timeout_s=left_s))
-    match chunk:
-        case PartitionsChunk(asks):
-            yield from _partitions(work, number, asks)
-        case CommitsChunk(groups):
-            yield from _commits(work, number, groups, isolated=isolated)
-        case LogChunk(partitions):
-            yield from _log(work, partitions)
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    # The client library can crash while a coordinator moves; the next attempt reads commits in a worker process.
+    isolated = context is not None and context.attemptNumber() > 0
+    # The chunk has hundreds of thousands of small objects until its end: garbage collection took a third of the
+    # time.
+    gc.disable()
+    try:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_chunk(task, number, chunks[number], now_s=time.time(), isolated=isolated)
+    finally:
+        gc.enable()
 
 
-def _partitions(work: ScanTask, number: int, asks: Sequence[OffsetsRequest]) -> Iterator[pa.RecordBatch]:
-    full = {(some.topic, partition) for some in asks if some.full for partition in some.partitions}
+def read_chunk(task: ScanTask, number: int, chunk: Chunk, *, now_s: float, isolated: bool) -> Iterator[pa.RecordBatch]:
+    """One chunk as batches of `FACTS`, the last one about the run itself.
+
+    `number` identifies the chunk; `read_commits` explains `isolated`.
+    """
+    # At least a few seconds: an executor whose clock is ahead still gets answers from healthy brokers.
+    remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - now_s))
+    with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
+        match chunk:
+            case PartitionsChunk(requests):
+                yield from _partitions(session, number, requests)
+            case CommitsChunk(groups):
+                yield from _commits(session, task, number, groups, isolated=isolated)
+            case LogChunk(partitions):
+                yield from _log(session, task, partitions)
+
+
+def _partitions(session: KafkaSession, number: int, requests: Sequence[OffsetsRequest]) -> Iterator[pa.RecordBatch]:
+    full = {(request.topic, partition) for request in requests if request.full for partition in request.partitions}
     records: dict[str, int] = {}
     unread: dict[str, int] = {}
-    read = 0
-    for batch in read_partitions(work.connection, asks):
-        read += batch.num_rows
-        rows = batch.to_pylist()
-        for row in rows:
-            topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
-            known = start is not None and end is not None
-            records[topic] = records.get(topic, 0) + (max(0, end - start) if known else 0)
-            unread[topic] = unread.get(topic, 0) + (0 if known else 1)
-        wanted = [row for row in rows if (row["topic"], row["partition"]) in full]
-        yield _rows(
-            PARTITION,
-            name=[row["topic"] for row in wanted],
-            number=[row["partition"] for row in wanted],
-            **{
-                column: [row[column] for row in wanted]
-                for column in ("error", "log_start", "stable_end", "high_watermark", "offsets_at")
-            },
-        )
+    rows = offset_rows(session, requests).to_pylist()
+    for row in rows:
+        topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
+        known = start is not None and end is not None
+        records[topic] = records.get(topic, 0) + (max(0, end - start) if known else 0)
+        unread[topic] = unread.get(topic, 0) + (0 if known else 1)
+    requested = [row for row in rows if (row["topic"], row["partition"]) in full]
+    yield _rows(
+        PARTITION,
+        name=[row["topic"] for row in requested],
+        number=[row["partition"] for row in requested],
+        **{
+            column: [row[column] for row in requested]
+            for column in ("error", "log_start", "stable_end", "high_watermark", "offsets_at")
+        },
+    )
     topics = list(records)
     yield _rows(
         TOPIC,
@@ -155,16 +182,19 @@ def _partitions(work: ScanTask, number: int, asks: Sequence[OffsetsRequest]) -> 
         records=[records[topic] for topic in topics],
         unread=[unread[topic] for topic in topics],
     )
-    yield _run("partitions", number, records=read)
+    yield _run("partitions", number, records=len(rows))
 
 
-def _commits(work: ScanTask, number: int, groups: Sequence[str], *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    wanted = {topic: p if isinstance(p, range) else frozenset(p) for topic, p in work.readers.items()}
+def _commits(
+    session: KafkaSession, task: ScanTask, number: int, groups: Sequence[str], *, isolated: bool
+) -> Iterator[pa.RecordBatch]:
+    requested = {topic: p if isinstance(p, range) else frozenset(p) for topic, p in task.readers.items()}
     read = 0
-    for batch in read_group_commits(work.connection, groups, topics=wanted.keys(), isolated=isolated):
+    for commits in read_commits(session, groups, isolated=isolated):
+        batch = commit_batch(commits, topics=requested.keys())
         read += batch.num_rows
         columns = batch.to_pydict()
-        yield _reader_rows(work, wanted, columns)
+        yield _reader_rows(task, requested, columns)
         at = [index for index, topic in enumerate(columns["topic"]) if topic is None]
         names = [columns["group"][index] for index in at]
         yield _rows(
@@ -172,7 +202,7 @@ def _commits(work: ScanTask, number: int, groups: Sequence[str], *, isolated: bo
             name=names,
             number=[-1] * len(at),
             listed=[True] * len(at),
-            needed=[work.needs(name) for name in names],
+            needed=[task.needs(name) for name in names],
             **{
                 column: [columns[column][index] for index in at]
                 for column in ("error", "commits", "commit_topics", "fingerprint")
@@ -182,9 +212,12 @@ def _commits(work: ScanTask, number: int, groups: Sequence[str], *, isolated: bo
 
 
 def _reader_rows(
-    work: ScanTask, wanted: Mapping[str, range | frozenset[int]], columns: Mapping[str, list[Any]]
+    task: ScanTask, requested: Mapping[str, range | frozenset[int]], columns: Mapping[str, list[Any]]
 ) -> pa.RecordBatch:
-    """Each group's position on each needed partition of the topics it has commits on; none where it has none there (implied)."""
+    """Each group's position on each requested partition of the topics on which it has commits.
+
+    `committed` is null where the group has no commit on the partition (an implied position).
+    """
     name: list[str] = []
     number: list[int] = []
     reader: list[str] = []
@@ -198,51 +231,53 @@ def _reader_rows(
             positions.setdefault(topic, {})[partition] = offset
             continue
         # The row about the group itself follows its commits.
-        for on_topic, known in positions.items():
-            by_name = group in work.named.get(on_topic, ())
-            for needed in wanted[on_topic]:
-                name.append(on_topic)
-                number.append(needed)
+        for of_topic, by_partition in positions.items():
+            is_named = group in task.named.get(of_topic, ())
+            for requested_number in requested[of_topic]:
+                name.append(of_topic)
+                number.append(requested_number)
                 reader.append(group)
-                committed.append(known.get(needed))
-                named.append(by_name)
+                committed.append(by_partition.get(requested_number))
+                named.append(is_named)
         positions = {}
     return _rows(PARTITION, name=name, number=number, reader=reader, committed=committed, named=named)
 
 
-def _log(work: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def _log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
     origins: dict[str, set[str]] = {}
-    for topic, groups in work.named.items():
+    for topic, groups in task.named.items():
         for group in groups:
             origins.setdefault(group, set()).add(topic)
-    for batch in read_commit_log(work.connection, partitions, origins=origins, limit_s=work.log_limit_s):
-        rows = batch.to_pylist()
-        lives = [row for row in rows if row["group"] is not None and row["topic"] is None]
-        # Where readers are wanted, every group that the cluster may hold is: the log may know ids that no listing shows.
-        lives = [row for row in lives if work.readers or work.needs(row["group"])]
-        yield _rows(
-            GROUP,
-            name=[row["group"] for row in lives],
-            number=[-1] * len(lives),
-            needed=[work.needs(row["group"]) for row in lives],
-            **{
-                column: [row[column] for row in lives]
-                for column in ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
-            },
-        )
-        found = [row for row in rows if row["topic"] is not None]
-        yield _rows(
-            PARTITION,
-            name=[row["topic"] for row in found],
-            number=[row["partition"] for row in found],
-            origin=[row["group"] for row in found],
-            origin_committed=[row["committed"] for row in found],
-            origin_topic_id=[row["topic_id"] for row in found],
-        )
-        for row in rows:
-            if row["group"] is None:
-                counts = {column: row[column] for column in ("records", "skipped", "garbled", "error")}
-                yield _run("commit_log", row["log_partition"], **counts)
+    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s).to_pylist()
+    # Where readers are requested, every group counts: the log may know ids that no listing shows.
+    activities = [
+        row
+        for row in rows
+        if row["group"] is not None and row["topic"] is None and (task.readers or task.needs(row["group"]))
+    ]
+    yield _rows(
+        GROUP,
+        name=[row["group"] for row in activities],
+        number=[-1] * len(activities),
+        needed=[task.needs(row["group"]) for row in activities],
+        **{
+            column: [row[column] for row in activities]
+            for column in ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
+        },
+    )
+    topic_ids = [row for row in rows if row["topic"] is not None]
+    yield _rows(
+        PARTITION,
+        name=[row["topic"] for row in topic_ids],
+        number=[row["partition"] for row in topic_ids],
+        origin=[row["group"] for row in topic_ids],
+        origin_committed=[row["committed"] for row in topic_ids],
+        origin_topic_id=[row["topic_id"] for row in topic_ids],
+    )
+    for row in rows:
+        if row["group"] is None:
+            counts = {column: row[column] for column in ("records", "skipped", "garbled", "error")}
+            yield _run("commit_log", row["log_partition"], **counts)
 
 
 def _run(source: str, number: int, **values: int | str | None) -> pa.RecordBatch:

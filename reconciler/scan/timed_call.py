@@ -1,4 +1,4 @@
-"""Calls into Spark that may hang: neither py4j nor gRPC sets a deadline."""
+"""Calls into Spark with a time limit: neither py4j nor gRPC sets a deadline."""
 
 import logging
 import threading
@@ -12,42 +12,42 @@ _LOG = logging.getLogger(__name__)
 
 
 class TimedCall(Generic[Answer]):
-    """A call that may hang, in a thread that nobody has to wait for.
+    """A call that may hang, in a daemon thread.
 
-    The thread is there from the start: at the end of the process none can be started any more. `after`: what is done then, whatever
-    became of the call, and is not waited for.
+    The constructor starts the thread, because none can be started at the end of the process. `after` runs
+    after the call, whatever its result; no caller waits for it.
     """
 
     def __init__(self, call: Callable[[], Answer], after: Callable[[], None] | None = None) -> None:
         self._call = call
         self._after = after
-        self._wanted = threading.Event()
+        self._start = threading.Event()
         self._answer: Future[Answer] = Future()
-        threading.Thread(target=self._run, name="spark-aside", daemon=True).start()
+        threading.Thread(target=self._run, name="spark-timed-call", daemon=True).start()
 
     def begin(self) -> None:
-        """Make the call, and do not wait for it."""
-        self._wanted.set()
+        """Start the call without waiting for it."""
+        self._start.set()
 
     def within(self, limit_s: float) -> Answer:
-        """What the call answers. Raises what it raises, and TimeoutError past the limit."""
+        """The result of the call. Raises what it raises, and TimeoutError after the limit."""
         self.begin()
         return self._answer.result(timeout=limit_s)
 
     def succeeds_within(self, limit_s: float) -> bool:
-        """Whether the call came to a good end in time."""
+        """Whether the call succeeds in time."""
         try:
             self.within(limit_s)
-        except Exception as failure:  # noqa: BLE001 - pyspark, py4j and gRPC each raise trees of their own
-            _LOG.debug("spark_call=failed", exc_info=failure)
+        except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC each raise trees of their own
+            _LOG.debug("spark_call=failed", exc_info=error)
             return False
         return True
 
     def _run(self) -> None:
-        self._wanted.wait()
+        self._start.wait()
         try:
             self._answer.set_result(self._call())
-        except BaseException as failure:  # noqa: BLE001 - handed to whoever waits for the answer
-            self._answer.set_exception(failure)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller
+            self._answer.set_exception(error)
         if self._after is not None:
             self._after()

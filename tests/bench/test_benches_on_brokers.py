@@ -17,7 +17,7 @@ from bench.sizes import TOY
 from reconciler.sandbox import client
 from reconciler.sandbox.clients import admin_client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import Engine
+from reconciler.scan.scan import SparkTarget
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -73,6 +73,6 @@ def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     assert apply_command.timed(world, apply_command.elections(world.all), len(world.all)) > 0
 
 
-def test_a_hundred_scans_are_measured(cluster: Cluster, engine: Engine) -> None:
+def test_a_hundred_scans_are_measured(cluster: Cluster, engine: SparkTarget) -> None:
     lines = hundred_scans.measured(cluster.bootstrap_servers, TOY.hundred_scans)
     assert lines[-1].startswith("| 1 |")

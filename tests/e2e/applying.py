@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 
 from reconciler.journal.entry import JournalEntry
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -50,7 +50,7 @@ class World:
         return self.folder / ".reconciler" / "local.jsonl"
 
     def entries(self) -> list[JournalEntry]:
-        return list(FileJournal(self.journal).entries())
+        return list(file_journal(self.journal).entries())
 
     def log_starts(self) -> dict[int, int]:
         return log_start_offsets(self.cluster, self.topic)

@@ -15,6 +15,7 @@ import pytest
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -59,7 +60,7 @@ def hidden(cluster: Cluster) -> Iterator[Hidden]:
         yield made
     finally:
         # a group that nobody can read would block the purges of every other test on this cluster
-        gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=20.0), timeout_s=20.0)
+        gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=20.0)))
         gone = ("NONE", "GROUP_ID_NOT_FOUND")
         for group in made.groups:
             client.wait_until(

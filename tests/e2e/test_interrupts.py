@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.journal.entry import Event
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.model.outcome import Status
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
@@ -154,11 +154,11 @@ def test_kills_at_random_moments(world: World) -> None:
         assert shown.returncode == 0, shown.stderr
         assert len(shown.stdout.splitlines()) == lines(world) >= moment
     begun = {entry.address for entry in world.entries() if entry.event is Event.INTENT}
-    open_ones = set(map(str, FileJournal(world.journal).unfinished(world.entries()[0].plan_digest)))
+    open_ones = set(map(str, file_journal(world.journal).open_intents(world.entries()[0].plan_digest)))
     again = by_status(apply_again(world))
     assert set(again) <= {"applied", "satisfied"}
     taken_up = [outcome for outcome in again["satisfied"] if "was interrupted" in str(outcome["detail"])]
     assert {str(outcome["address"]) for outcome in taken_up} <= open_ones
     assert {str(address) for address in begun} >= {str(outcome["address"]) for outcome in again["satisfied"]}
     world.assert_as_planned()
-    assert FileJournal(world.journal).unfinished(world.entries()[0].plan_digest) == {}
+    assert file_journal(world.journal).open_intents(world.entries()[0].plan_digest) == {}

@@ -11,8 +11,9 @@ from uuid import uuid4
 import pytest
 
 from reconciler.journal.entry import Event, JournalEntry, parse
-from reconciler.kafka import journal as topic_journal
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.sandbox.cluster import Cluster
 from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
@@ -34,7 +35,9 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
     more = ""
     if kept == "topic":
         name = f"_journal.two.{uuid4().hex[:8]}"
-        topic_journal.create_topic(Connection(tuple(cluster.bootstrap_servers.split(","))), name, retention_ms=-1)
+        journal_topic.create_topic(
+            KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name, retention_ms=-1
+        )
         more = f"  journal: {{topic: {name}}}\n"
     world = made_and_planned(cluster, tmp_path, more=more, spark_remote=spark_server)
     both = [start(world, "results-1.json")]

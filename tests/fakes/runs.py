@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.apply.executor import apply
 from reconciler.apply.tuning import Tuning
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.model.action import Action
 from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
@@ -63,7 +63,7 @@ def run(
 ) -> Applied:
     """Apply with a file journal in `folder` and a clock of its own."""
     clock = clock or Ticker()
-    journal = journal or FileJournal(folder / "journal.jsonl")
+    journal = journal or file_journal(folder / "journal.jsonl")
     ended = apply(
         actions,
         gateway=gateway,

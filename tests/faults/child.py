@@ -7,20 +7,21 @@ from pathlib import Path
 
 from reconciler.apply.executor import apply
 from reconciler.apply.tuning import Tuning
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 
 
 def main() -> None:
     actions_path, journal_path, servers, timeout_s, settings_path = sys.argv[1:]
     actions = pickle.loads(Path(actions_path).read_bytes())
     tuning: Tuning = pickle.loads(Path(settings_path).read_bytes())
-    gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s)))
+    gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s))))
     for outcome in apply(
         actions,
         gateway=gateway,
-        journal=FileJournal(Path(journal_path)),
+        journal=file_journal(Path(journal_path)),
         run_id="killed",
         plan_digest="killed",
         clock=lambda: time.time_ns() // 1_000_000,

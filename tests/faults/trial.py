@@ -20,10 +20,11 @@ from reconciler.apply.executor import apply
 from reconciler.apply.tuning import Tuning
 from reconciler.errors import ReconcilerError
 from reconciler.journal import entry
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.kafka.session import KafkaSession
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -103,7 +104,7 @@ class _Driver:
             backoff_ms=300,
             attempts=world.rng.choice([3, 6]),
         )
-        self.journal = FileJournal(world.folder / "journal.jsonl")
+        self.journal = file_journal(world.folder / "journal.jsonl")
         self.connection = Connection(tuple(world.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
@@ -116,17 +117,16 @@ class _Driver:
         manifests, now_ms = self.manifests(), self.run.clock()
         snapshot = scan.scan(
             recheck.scan_request(planned),
-            self.connection,
+            KafkaSession(self.connection),
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(),
             engine=self.engine,
             progress=lambda _line: None,
-            timeout_s=TIMEOUT_S,
         )
         return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
-        gateway = KafkaGateway(self.connection)
+        gateway = KafkaGateway(KafkaSession(self.connection))
         try:
             yield from apply(
                 actions,
@@ -293,7 +293,7 @@ def _restore(world: World) -> None:
             world.cluster.resume(broker.id)
 
 
-def _fill(journal: FileJournal) -> None:
+def _fill(journal: ActionJournal) -> None:
     """Lines of other runs, so that the disk is nearly full and children of this process still have room for their own files."""
     made = FakeCluster()
     made.create_topic("elsewhere", 1)

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.apply.executor import apply
-from reconciler.journal.file import FileJournal
-from reconciler.kafka import journal as topic_journal
+from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal import TopicJournal
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(connection(cluster))
+    made = KafkaGateway(KafkaSession(connection(cluster)))
     yield made
     made.close()
 
@@ -53,8 +54,8 @@ def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list
 def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
     """One of each, as a plan would hold them: the first partition truncated, the group removed, the second one's leader elected."""
     purged, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    now = gateway.partitions_now([purged, led], offsets=True)
-    there = gateway.groups_now([group])[group]
+    now = gateway.read_partitions([purged, led], offsets=True)
+    there = gateway.read_groups([group])[group]
     first, second = now[purged], now[led]
     assert isinstance(first.topic_id, str)
     assert isinstance(first.leader, int)
@@ -117,18 +118,18 @@ def test_apply_does_what_was_planned_and_nothing_else(
 ) -> None:
     """All three operations, either journal; Kafka's tools agree; neighbours are untouched; the second apply sends nothing."""
     topic, group, bystander = disorder(cluster)
-    journal: FileJournal | TopicJournal
+    journal: ActionJournal
     if kept == "file":
-        journal = FileJournal(tmp_path / "journal.jsonl")
+        journal = file_journal(tmp_path / "journal.jsonl")
     else:
         name = f"_journal.{topic}"
-        topic_journal.create_topic(connection(cluster), name, retention_ms=-1)
+        journal_topic.create_topic(KafkaSession(connection(cluster)), name, retention_ms=-1)
         client.wait_until(
             lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
             30,
             f"{name} in the metadata of every broker",
         )
-        journal = TopicJournal(connection(cluster), name)
+        journal = ActionJournal(JournalTopic(KafkaSession(connection(cluster)), name))
     actions = planned(gateway, topic, group, 6)
     outcomes = send(actions, gateway, journal)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
@@ -147,7 +148,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     assert sum(outcome.sends for outcome in again) == 0
     assert [entry.event.value for entry in journal.entries()] == ["intent", "outcome"] * 3 + ["outcome"] * 3
     assert set(journal.last_purges()) == {TopicPartition(topic, 0)}
-    assert journal.unfinished("sha256:plan") == {}
+    assert journal.open_intents("sha256:plan") == {}
 
 
 def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGatewa
     client.create_topics(servers, [client.Topic(topic, 3, 3)])
     client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
     client.commit(servers, group, {(topic, 2): 1})
-    outcomes = send(actions, gateway, FileJournal(tmp_path / "journal.jsonl"))
+    outcomes = send(actions, gateway, file_journal(tmp_path / "journal.jsonl"))
     assert {outcome.status for outcome in outcomes} == {Status.STALE}
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
     assert client.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
@@ -170,7 +171,7 @@ def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     with client.member(cluster.bootstrap_servers, group, [topic]):
-        ended = {o.action.address.kind: o.status for o in send(actions, gateway, FileJournal(tmp_path / "j.jsonl"))}
+        ended = {o.action.address.kind: o.status for o in send(actions, gateway, file_journal(tmp_path / "j.jsonl"))}
     assert ended["GroupRemoval"] is Status.STALE
     assert ended["RetentionFloor"] is Status.APPLIED
 
@@ -179,7 +180,11 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: 
     """The journal's topic is missing: nothing is attempted, and nothing makes the topic by accident."""
     topic, group, _ = disorder(cluster)
     missing = f"_journal.missing.{topic}"
-    outcomes = send(planned(gateway, topic, group, 6), gateway, TopicJournal(connection(cluster), missing))
+    outcomes = send(
+        planned(gateway, topic, group, 6),
+        gateway,
+        ActionJournal(JournalTopic(KafkaSession(connection(cluster)), missing)),
+    )
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert missing in outcomes[0].detail
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}

@@ -13,8 +13,9 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as ClientPartition
 
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -60,7 +61,7 @@ class Meanwhile:
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(connection(cluster))
+    made = KafkaGateway(KafkaSession(connection(cluster)))
     yield made
     made.close()
 
@@ -69,7 +70,7 @@ RECORDS, GROUP, LEADER = 0, 1, 2
 
 
 def ended(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]) -> Outcome:
-    (outcome,) = send([actions[which]], Meanwhile(gateway, move), FileJournal(folder / "journal.jsonl"))  # type: ignore[arg-type]
+    (outcome,) = send([actions[which]], Meanwhile(gateway, move), file_journal(folder / "journal.jsonl"))  # type: ignore[arg-type]
     return outcome
 
 
@@ -117,7 +118,7 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
     well = planned(gateway, topic, group, 6)[RECORDS]
     assert isinstance(well, DeleteRecords)
     ill = elsewhere(gateway, well, TopicPartition(compacted, 0))
-    first, second = send([ill, well], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    first, second = send([ill, well], gateway, file_journal(tmp_path / "journal.jsonl"))
     outcomes = {outcome.action: outcome for outcome in (first, second)}
     assert (outcomes[ill].status, outcomes[ill].code, outcomes[ill].sends) == (Status.FAILED, "POLICY_VIOLATION", 1)
     assert outcomes[well].status is Status.APPLIED
@@ -134,13 +135,13 @@ def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_pa
     numbers = client.partition_states(servers, log)
     written = next(number for number in numbers if client.watermarks(servers, log, number)[1] > 0)
     forged = replace(elsewhere(gateway, well, TopicPartition(log, written)), before_offset=1)
-    (outcome,) = send([forged], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    (outcome,) = send([forged], gateway, file_journal(tmp_path / "journal.jsonl"))
     assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC_EXCEPTION", 1)
     assert client.watermarks(servers, log, written)[0] == 0
 
 
 def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
-    now: Any = gateway.partitions_now([at], offsets=True)[at]
+    now: Any = gateway.read_partitions([at], offsets=True)[at]
     seen = replace(
         action.seen,
         topic_id=now.topic_id,
@@ -214,6 +215,6 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
         lambda: set(client.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
     )
     gateway.refresh()
-    (again,) = send([actions[LEADER]], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    (again,) = send([actions[LEADER]], gateway, file_journal(tmp_path / "journal.jsonl"))
     assert again.status in (Status.APPLIED, Status.SATISFIED)
     assert partition_leaders(cluster, topic)[1] == (preferred, preferred)

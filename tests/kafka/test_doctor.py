@@ -16,6 +16,7 @@ from reconciler.cli.app import run as command_line
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.sandbox import client as workload
@@ -287,11 +288,11 @@ def produced(cluster: Cluster, user: str, topic: str) -> str:
 def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster) -> None:
     """After the grants above ALTER on the cluster is the third principal's only, and the doctor says what else it means."""
     wanted = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
-    found = {user: doctor.run_checks(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
+    found = {user: doctor.run_checks(KafkaSession(connection(guarded, user)), wanted) for user in USERS}
     held = {user: next(r for r in each.rights if r.purpose is Role.ELECTIONS).held for user, each in found.items()}
     assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
-    assert any("can grant itself" in sentence for sentence in found["ci-elections"].beyond)
-    assert not any("can grant itself" in sentence for sentence in found["ci-apply"].beyond)
+    assert any("can grant every permission" in sentence for sentence in found["ci-elections"].beyond)
+    assert not any("can grant every permission" in sentence for sentence in found["ci-apply"].beyond)
 
 
 def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> None:
@@ -306,7 +307,7 @@ def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> N
         purges=(Selection(selectors=(Selector("not-there"),)),),
         journal_topic="no-journal",
     )
-    found = doctor.run_checks(Connection((guarded.bootstrap_servers,), timeout_s=10), wanted, cluster_id="x")
+    found = doctor.run_checks(KafkaSession(Connection((guarded.bootstrap_servers,), timeout_s=10)), wanted)
     [version] = found.versions
     assert version.kafka_4 == (kafka_version(guarded) >= (4,))
     assert version.lacking == ()

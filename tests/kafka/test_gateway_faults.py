@@ -10,15 +10,16 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import worker_process as child
+from reconciler.kafka import worker_process
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.group_offsets import fetch
-from reconciler.kafka.offsets import read_group_commits
+from reconciler.kafka.group_offsets import fetch, read_commits
+from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0))
+    made = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
     yield made
     made.close()
 
@@ -60,11 +61,11 @@ def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: K
     """DeleteRecords to a stopped broker is read back, not judged; its offsets are Unread, never -1001; other leaders answer."""
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
-    gateway.partitions_now([quiet, well], offsets=True)
+    gateway.read_partitions([quiet, well], offsets=True)
     cluster.pause(1)
     try:
         answers = gateway.delete_records({quiet: 5, well: 5})
-        now = gateway.partitions_now([quiet, well], offsets=True)
+        now = gateway.read_partitions([quiet, well], offsets=True)
     finally:
         cluster.resume(1)
         settled(cluster)
@@ -82,7 +83,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
     """REQUEST_TIMED_OUT: the answer waits for the slowest live replica, the leader has long advanced. So it is read back."""
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
-    leader = gateway.partitions_now([at], offsets=True)[at].leader
+    leader = gateway.read_partitions([at], offsets=True)[at].leader
     follower = 1 if leader != 1 else 3
     cluster.pause(follower)
     try:
@@ -92,7 +93,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
         settled(cluster)
     assert (answer.answer, answer.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
     gateway.refresh()
-    assert gateway.partitions_now([at], offsets=True)[at].log_start == 5
+    assert gateway.read_partitions([at], offsets=True)[at].log_start == 5
 
 
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
@@ -109,14 +110,14 @@ def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: Ka
 def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPartition) -> bool:
     """Whether the log start was read while the deletion's answer was outstanding."""
     gateway.refresh()
-    gateway.partitions_now([at], offsets=True)
+    gateway.read_partitions([at], offsets=True)
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(gateway.delete_records({at: 5})))
     cluster.pause(1)
     try:
         thread.start()
         while not answers:
-            if gateway.partitions_now([at], offsets=True)[at].log_start == 5:
+            if gateway.read_partitions([at], offsets=True)[at].log_start == 5:
                 return not answers
         return False
     finally:
@@ -133,18 +134,18 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
     try:
         gateway.refresh()
         client.wait_until(
-            lambda: gateway.partitions_now([lost], offsets=False)[lost].leader is None,
+            lambda: gateway.read_partitions([lost], offsets=False)[lost].leader is None,
             30,
             "the partition to be leaderless",
         )
-        now = gateway.partitions_now([lost, well], offsets=True)
+        now = gateway.read_partitions([lost, well], offsets=True)
         answers = gateway.delete_records({lost: 5, well: 5})
         election = gateway.elect_leaders(Election.PREFERRED, [lost])[lost]
         unclean = gateway.elect_leaders(Election.UNCLEAN, [lost])[lost]
     finally:
         cluster.restart(3)
         settled(cluster)
-    assert now[lost].exists
+    assert now[lost] is not None
     assert isinstance(now[lost].log_start, Unknown)
     assert (answers[lost].answer, answers[lost].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
     assert answers[lost].no_effect
@@ -156,10 +157,10 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
     """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
-    client.wait_until(lambda: gateway.groups_now([name])[name].listed is False, 30, "coordinators to have settled")
+    client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
     try:
-        listed = gateway.groups_now([name])[name].listed
+        listed = gateway.read_groups([name])[name].listed
     finally:
         cluster.resume(2)
         settled(cluster)
@@ -172,30 +173,30 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    children = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(children, {group: [at]}, timeout_s=10)[group] == {at: 4}
-        (child,) = children._idle
-        os.kill(child._process.pid, signal.SIGSEGV)
-        child._process.wait(10)
-        assert fetch(children, {group: None}, timeout_s=10)[group] == {at: 4}
+        assert fetch(workers, {group: [at]}, timeout_s=10)[group] == {at: 4}
+        (worker,) = workers._idle
+        os.kill(worker._process.pid, signal.SIGSEGV)
+        worker._process.wait(10)
+        assert fetch(workers, {group: None}, timeout_s=10)[group] == {at: 4}
     finally:
-        children.close()
+        workers.close()
 
 
 def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
     """A child that does not come back costs its deadline and no more, and says so."""
-    children = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        fetch(children, {"warm": None}, timeout_s=10)
-        (child,) = children._idle
-        os.kill(child._process.pid, signal.SIGSTOP)
+        fetch(workers, {"warm": None}, timeout_s=10)
+        (worker,) = workers._idle
+        os.kill(worker._process.pid, signal.SIGSTOP)
         began = time.monotonic()
-        answer = fetch(children, {"group": None}, timeout_s=1.0)["group"]
+        answer = fetch(workers, {"group": None}, timeout_s=1.0)["group"]
         assert isinstance(answer, Unknown)
         assert time.monotonic() - began < 30
     finally:
-        children.close()
+        workers.close()
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -205,9 +206,12 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    (batch,) = read_group_commits(connection, ["", group], isolated=isolated)
-    errors = {row["group"]: row["error"] for row in batch.to_pylist() if row["topic"] is None}
-    assert errors == {"": "the client library cannot ask for the commits of a group without a name", group: None}
+    with closing(KafkaSession(connection)) as session:
+        (commits,) = read_commits(session, ["", group], isolated=isolated)
+    assert commits == {
+        "": Unknown("the client library cannot read the commits of a group without a name"),
+        group: [(name, 0, 4)],
+    }
 
 
 def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
@@ -217,9 +221,9 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
     reading, writing = os.pipe()
     high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
     try:
-        assert child._read_exactly(high, 1, time.monotonic() + 0.05) is None
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 0.05) is None
         os.write(writing, b"x")
-        assert child._read_exactly(high, 1, time.monotonic() + 10) == b"x"
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 10) == b"x"
     finally:
         for descriptor in (reading, writing, high):
             os.close(descriptor)
@@ -228,10 +232,10 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
 
 def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
     """Its answer would be taken for that of the next question."""
-    children = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
-    with pytest.raises(KeyError), children._child():
+    workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
+    with pytest.raises(KeyError), workers._borrow_worker():
         raise KeyError
-    assert children._idle == []
+    assert workers._idle == []
 
 
 def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
@@ -239,15 +243,15 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
-    (child,) = gateway._removers._idle
+    (worker,) = gateway.session.removers._idle
     asked: list[ItemResult] = []
     thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)
     try:
         thread.start()
-        client.wait_until(lambda: not gateway._removers._idle, 10, "the request to be under way")
-        os.kill(child._process.pid, signal.SIGABRT)
+        client.wait_until(lambda: not gateway.session.removers._idle, 10, "the request to be under way")
+        os.kill(worker._process.pid, signal.SIGABRT)
         thread.join(30)
     finally:
         for broker in cluster.brokers:
@@ -265,9 +269,10 @@ def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
         "import sys, os, threading, time\n"
         "from reconciler.kafka.connect import Connection\n"
         "from reconciler.kafka.gateway import KafkaGateway\n"
-        "gateway = KafkaGateway(Connection(tuple(sys.argv[1].split(',')), timeout_s=60))\n"
+        "from reconciler.kafka.session import KafkaSession\n"
+        "gateway = KafkaGateway(KafkaSession(Connection(tuple(sys.argv[1].split(',')), timeout_s=60)))\n"
         "gateway.delete_groups(['nobody-knows-it'])\n"
-        "print(gateway._removers._idle[0]._process.pid, flush=True)\n"
+        "print(gateway.session.removers._idle[0]._process.pid, flush=True)\n"
         "sys.stdin.readline()\n"
         "gateway.delete_groups(['nobody-knows-it-either'])\n"
     )

@@ -5,9 +5,11 @@ import uuid
 import pytest
 
 from reconciler.errors import JournalUnavailable
-from reconciler.kafka import journal as topic_journal
+from reconciler.journal.journal import ActionJournal
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.journal import TopicJournal
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.sandbox import client
@@ -41,7 +43,7 @@ def unused() -> str:
 def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
     """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
     name = unused()
-    journal = TopicJournal(connection, name)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -61,7 +63,7 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
     """One partition, never compacted, and making it twice is fine."""
     name = unused()
     for _ in range(2):
-        topic_journal.create_topic(connection, name, retention_ms=86_400_000)
+        journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
     everywhere(cluster, name)
     text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
     assert "PartitionCount: 1" in text
@@ -81,31 +83,34 @@ def everywhere(cluster: Cluster, name: str) -> None:
 def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
     """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
     name = unused()
-    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    first, second = TopicJournal(connection, name), TopicJournal(connection, name)
+    first, second = (
+        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+    )
     assert first.last_purges() == {}
     actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
     first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
     assert first.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
-    first.record(unsent, run_id="a", plan_digest="p", at_ms=101)
+    first.record_outcomes(unsent, run_id="a", plan_digest="p", at_ms=101)
     second.record_intents(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
     assert first.last_purges() == second.last_purges() == expected
     assert len(list(second.entries())) == 1501
-    assert len(second.unfinished("p")) == 500
+    assert len(second.open_intents("p")) == 500
 
 
 def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
     """A topic of the same name that forgot everything is another journal."""
     name = unused()
-    topic_journal.create_topic(connection, name, retention_ms=-1)
-    journal = TopicJournal(connection, name)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     everywhere(cluster, name)
     journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     client.delete_topics(cluster.bootstrap_servers, [name])
-    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="made again"):
         journal.record_intents([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
@@ -117,7 +122,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
     name = unused()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
-    journal = TopicJournal(connection, name)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
     ):
@@ -129,8 +134,8 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
     """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
     name = unused()
-    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
     client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
-        TopicJournal(connection, name).last_purges()
+        ActionJournal(JournalTopic(KafkaSession(connection), name)).last_purges()

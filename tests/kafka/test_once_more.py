@@ -5,6 +5,7 @@ from uuid import uuid4
 import pytest
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ConsumerPosition, PartitionFacts, Unknown
 from reconciler.sandbox import client
@@ -44,7 +45,7 @@ def test_a_commit_of_a_live_group_is_held_against_the_end_of_now(cluster: Cluste
         beyond: facts(beyond, end=5, committed=1_000_000, leader=leaders[1]),
         unread: facts(unread, end=Unknown("no answer"), committed=10, leader=leaders[2]),
     }
-    after = refresh_watermarks(Connection(tuple(cluster.bootstrap_servers.split(","))), before)
+    after = refresh_watermarks(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), before)
     assert (after[behind].high_watermark, after[behind].stable_end) == (20, 5)
     assert (after[beyond].high_watermark, after[beyond].stable_end) == (20, 5)
     assert isinstance(after[unread].high_watermark, Unknown)

@@ -12,11 +12,12 @@ from uuid import uuid4
 import pytest
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import groups
-from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.offsets import OffsetsRequest, read_partitions
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.offsets import OffsetsRequest, offset_rows
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import GroupType
 from reconciler.sandbox import client
@@ -52,12 +53,12 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
     )
     told = run_tool(cluster, "kafka-share-groups", "--list")
     assert group in told.stdout.split(), told.stderr
-    gateway = KafkaGateway(connection, timeout_s=20.0)
+    gateway = KafkaGateway(KafkaSession(connection))
     try:
-        found = groups.list_groups(connection, hidden=True)
+        found = list_groups(KafkaSession(connection), hidden=True)
         assert group in found.groups
         assert found.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
-        now = gateway.groups_now([group])[group]
+        now = gateway.read_groups([group])[group]
         assert now.listed is not True
     finally:
         # That the bare call removes it is the trap; here it tidies up, since an unreadable group blocks purges on this cluster.
@@ -86,8 +87,7 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
         fresh.start()
         while True:
             ask = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
-            (batch,) = read_partitions(connection, [ask])
-            (row,) = batch.to_pylist()
+            (row,) = offset_rows(KafkaSession(connection), [ask]).to_pylist()
             (answer,) = row["offsets_at"]
             seen.append((answer, row["stable_end"]))
             assert (answer == -1 and row["stable_end"] == 100) or answer == 100, row
@@ -101,7 +101,7 @@ def test_trap_13_no_pattern_selects_what_only_looks_ordinary(cluster: Cluster, c
     """A broker does not call `_schemas-…` internal; only its name tells. A floor's pattern passes it by, its exact name does not."""
     system, ordinary = f"_schemas-{uuid4().hex[:8]}", f"schemas-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(system), Topic(ordinary)])
-    topics = listing.list_topics(connection).topics
+    topics = list_topics(KafkaSession(connection)).topics
     assert topics[system].internal is False
     everything = select(topics, [Selector("*")], patterns_skip_underscore=True)
     assert system not in everything

@@ -6,9 +6,10 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import groups
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_records import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupType
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Topic
@@ -60,8 +61,8 @@ def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
     topic, group = f"listed-{uuid4().hex[:8]}", f"listed-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
-    found = groups.list_groups(connection, hidden=True)
+    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
+    found = list_groups(session, hidden=True)
     assert found.hidden_unread is None
     assert found.groups[group].type is GroupType.CLASSIC
     if kafka_version(cluster) < (4,):

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reconciler.apply.tuning import Tuning
 from reconciler.journal.entry import Event
-from reconciler.journal.file import FileJournal
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -122,7 +122,7 @@ class Storm(RuleBasedStateMachine):
         super().__init__()
         self.lab = Lab(NOW_MS)
         self.folder = tempfile.TemporaryDirectory()
-        self.journal = FileJournal(Path(self.folder.name) / "journal.jsonl")
+        self.journal = file_journal(Path(self.folder.name) / "journal.jsonl")
         self.policies: list[Policy] = []
         self.planned: Plan | None = None
         self.bound: dict[tuple[str, int], int] = {}
@@ -334,7 +334,7 @@ class _Watch:
         }
         self.removed: set[str] = set()
         self.happened = False
-        for name in ("cluster_id", "partitions_now", "committed", "groups_now", "elect_leaders", "refresh"):
+        for name in ("cluster_id", "read_partitions", "read_positions", "read_groups", "elect_leaders", "refresh"):
             setattr(self, name, getattr(self.cluster, name))
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:
@@ -368,7 +368,7 @@ class _Watch:
             case Operation.DELETE_GROUP:
                 for group in request.subjects:
                     action = self.removals[str(group)]
-                    now = self.cluster.groups_now([str(group)])[str(group)]
+                    now = self.cluster.read_groups([str(group)])[str(group)]
                     assert (now.listed, now.state, now.type) == (True, GroupState.EMPTY, action.seen.type)
                     assert now.fingerprint == action.seen.fingerprint
             case Operation.ELECT_LEADER:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import Engine, scan
+from reconciler.scan.scan import SparkTarget, scan
 
 Scan = Callable[..., ClusterSnapshot]
 
@@ -22,7 +23,7 @@ def connection(cluster: Cluster) -> Connection:
 
 
 @pytest.fixture
-def scanned(connection: Connection, engine: Engine) -> Scan:
+def scanned(connection: Connection, engine: SparkTarget) -> Scan:
     """`scanned(needs)`: a snapshot of the shared cluster, in the warm session."""
 
     def run(
@@ -33,12 +34,11 @@ def scanned(connection: Connection, engine: Engine) -> Scan:
     ) -> ClusterSnapshot:
         return scan(
             needs,
-            connection,
+            KafkaSession(connection),
             observed_at_ms=time.time_ns() // 1_000_000,
             last_purges={} if last_purges is None else last_purges,
             engine=engine,
             progress=progress,
-            timeout_s=20.0,
         )
 
     return run

@@ -9,10 +9,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import SparkTarget, close, scan
 from reconciler.scan.session import PendingSession
 
 if TYPE_CHECKING:
@@ -61,15 +62,16 @@ def shipped_to(session: "SparkSession") -> str:
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
     pairs = dict(each.split("=", 1) for each in conf)
-    chosen = Engine(remote=engine, conf=pairs) if engine.startswith("sc://") else Engine(master=engine, conf=pairs)
+    chosen = (
+        SparkTarget(remote=engine, conf=pairs) if engine.startswith("sc://") else SparkTarget(master=engine, conf=pairs)
+    )
     snapshot = scan(
         needs(topic, group),
-        Connection(tuple(bootstrap.split(","))),
+        KafkaSession(Connection(tuple(bootstrap.split(",")))),
         observed_at_ms=OBSERVED_AT_MS,
         last_purges={},
         engine=chosen,
         progress=lambda said: print(said, file=sys.stderr),
-        timeout_s=30.0,
     )
     print("code from", shipped_to(PendingSession(chosen).result()), file=sys.stderr)
     close()

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import _consume, _Log, read_commit_log
-from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.consumer_offsets import PartitionLog, consume, read_commit_log
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
@@ -109,7 +110,7 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
     numbers = sorted(client.partition_states(servers, COMMIT_LOG_TOPIC))
-    (batch,) = read_commit_log(connection, numbers)
+    batch = read_commit_log(KafkaSession(connection), numbers)
     rows = batch.to_pylist()
     assert {(row["group"], row["partition"]): row["committed"] for row in rows if row["topic"] == unique} == expected
     # Brokers write no topic id with a transactional commit.
@@ -126,7 +127,7 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
 
 def activities(connection: Connection, servers: str) -> dict[str, int]:
     """Newest activity by group, of a log that was read to its end."""
-    (batch,) = read_commit_log(connection, sorted(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    batch = read_commit_log(KafkaSession(connection), sorted(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     rows = batch.to_pylist()
     assert all(row["error"] is None for row in rows)
     return {row["group"]: row["last_activity_ms"] for row in rows if row["group"] and row["topic"] is None}
@@ -178,10 +179,10 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
     commit(1)
     _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
-    log = _Log(place, start=start, end=start + 7)
+    log = PartitionLog(place, start=start, end=start + 7)
     with ThreadPoolExecutor(1) as aside:
         later = aside.submit(lambda: (time.sleep(1.5), commit(4)))
-        _consume(connection, [log], None)
+        consume(KafkaSession(connection), [log], None)
         later.result()
     assert log.error is None
     assert log.reduced.records == 7
@@ -194,6 +195,6 @@ def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Con
     place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     client.commit(servers, unique, {(unique, 0): 1})
     low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
-    log = _Log(place, start=low, end=high + 1_000_000)
-    _consume(replace(connection, timeout_s=3.0), [log], None)
+    log = PartitionLog(place, start=low, end=high + 1_000_000)
+    consume(KafkaSession(replace(connection, timeout_s=3.0)), [log], None)
     assert log.error == "no data for 3 s"

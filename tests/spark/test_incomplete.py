@@ -12,7 +12,8 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.coordinator import log_partition
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -21,7 +22,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
-from reconciler.scan.scan import Engine, scan
+from reconciler.scan.scan import SparkTarget, scan
 from tests.kafka.acls import Grant, grant
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -72,7 +73,7 @@ def busy(fragile: Cluster) -> Cluster:
 
 
 def scanned(
-    cluster: Cluster, engine: Engine, needs: ScanRequest = NEEDS, *, user: str | None = None
+    cluster: Cluster, engine: SparkTarget, needs: ScanRequest = NEEDS, *, user: str | None = None
 ) -> ClusterSnapshot:
     servers, properties = cluster.bootstrap_servers, {}
     if user is not None:
@@ -80,12 +81,11 @@ def scanned(
         servers, properties = cluster.secure.bootstrap_servers, cluster.secure.client(user)
     return scan(
         needs,
-        Connection(tuple(servers.split(",")), properties, timeout_s=TIMEOUT_S),
+        KafkaSession(Connection(tuple(servers.split(",")), properties, timeout_s=TIMEOUT_S)),
         observed_at_ms=time.time_ns() // 1_000_000,
         last_purges={},
         engine=engine,
         progress=lambda _said: None,
-        timeout_s=TIMEOUT_S,
     )
 
 
@@ -94,7 +94,7 @@ def reason(fact: object) -> str:
     return fact.reason
 
 
-def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: Engine) -> None:
+def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: SparkTarget) -> None:
     """Nobody ever committed: provably no groups and no readers. Asking for a coordinator would have created the log (trap 16)."""
     client.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
     needs = ScanRequest(
@@ -109,7 +109,7 @@ def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluste
         assert snapshot.partitions[TopicPartition("untouched", 0)].readers == ()
 
 
-def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) -> None:
+def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: SparkTarget) -> None:
     """What the next tests take away is there to begin with, also for a caller who was granted just what reading needs."""
     grant(
         busy.bootstrap_servers,
@@ -136,7 +136,7 @@ def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) 
         assert snapshot.topics["spread"].records == 20
 
 
-def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: Engine) -> None:
+def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: SparkTarget) -> None:
     """Without DESCRIBE on the cluster the group list is short and carries no error: it is called incomplete (traps 4 and 14)."""
     grant(
         busy.bootstrap_servers,
@@ -156,7 +156,7 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, e
     assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
 
 
-def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: Engine) -> None:
+def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: SparkTarget) -> None:
     """READ on the commit log is a right of its own: without it activity is unread, and the reason says so."""
     grant(
         busy.bootstrap_servers,
@@ -174,7 +174,7 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, eng
     assert "READ on __consumer_offsets" in reason(snapshot.readers_incomplete)
 
 
-def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: Engine) -> None:
+def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: SparkTarget) -> None:
     """A topic that may not be described is not called absent."""
     snapshot = scanned(busy, engine, user="blind")
     assert "spread" not in snapshot.topics
@@ -195,7 +195,7 @@ def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
     assert "\n" not in said
 
 
-def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
+def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: SparkTarget) -> None:
     """Exactly what the frozen broker leads is unread or unlisted: its partitions, and the groups it coordinates."""
     servers = busy.bootstrap_servers
     frozen = 2
@@ -226,7 +226,7 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
     assert set(known) == set(GROUPS) - silent
 
 
-def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: Engine) -> None:
+def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: SparkTarget) -> None:
     """The broker is gone for good and nobody took over: all that still live answer the group listing without an error, and leave its groups
     out. Once the listing passed for complete, and a purge would have gone past them."""
     servers = busy.bootstrap_servers

@@ -29,12 +29,12 @@ SETTINGS = (
 )
 MARK = "RECONCILER_TEST_MARK"
 ONE_QUERY = """
-from reconciler.scan.session import Engine, Start
+from reconciler.scan.session import PendingSession, SparkTarget
 def pids(batches):
     import os, pyarrow as pa
     for batch in batches:
         yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
-session = Start(Engine(master="local[2]")).result()
+session = PendingSession(SparkTarget(master="local[2]")).result()
 rows = session.range(0, 4, 1, 2).mapInArrow(pids, "pid long").repartition(2, "pid").distinct().collect()
 print(len(rows))
 """
@@ -140,9 +140,9 @@ def marked(mark: str) -> list[str]:
 
 CONNECTED = """
 import sys
-from reconciler.scan.session import Engine, Start
-session = Start(Engine(remote=sys.argv[1])).result()
-assert Start(Engine(remote=sys.argv[1])).result() is session
+from reconciler.scan.session import PendingSession, SparkTarget
+session = PendingSession(SparkTarget(remote=sys.argv[1])).result()
+assert PendingSession(SparkTarget(remote=sys.argv[1])).result() is session
 print(session.range(3).count(), session.client._session_id)
 names = sys.argv[2:]
 print(*(session.conf.getAll.get(name) for name in names))
@@ -170,9 +170,9 @@ def test_a_connect_session_is_released(spark_server: str, spark_server_folder: P
 
 RECONNECTED = """
 import sys
-from reconciler.scan.session import Engine, Start
+from reconciler.scan.session import PendingSession, SparkTarget
 for line in sys.stdin:
-    print(Start(Engine(remote=sys.argv[1])).result().range(3).count(), flush=True)
+    print(PendingSession(SparkTarget(remote=sys.argv[1])).result().range(3).count(), flush=True)
 """
 
 

@@ -12,17 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from reconciler.kafka import topics as listing
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import data_sources
 from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
-from reconciler.scan.scan import Engine, export
+from reconciler.scan.scan import SparkTarget, export
 from reconciler.scan.session import PendingSession
 from tests.spark.servers import QUICK_START
 
@@ -32,7 +32,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
 @pytest.fixture(scope="module")
-def session(engine: Engine) -> SparkSession:
+def session(engine: SparkTarget) -> SparkSession:
     return PendingSession(engine).result()
 
 
@@ -156,19 +156,18 @@ def test_other_jobs_of_the_session_run(cluster: Cluster, unique: str) -> None:
 def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
     """Once each partition counted for one record, so that any log was read by one task."""
     half_read_topic(cluster, unique)
-    log = listing.describe_topics(connection, listing.list_topics(connection), [listing.COMMIT_LOG_TOPIC])
-    partitions = log.topics[listing.COMMIT_LOG_TOPIC].partitions
-    assert not isinstance(partitions, Unknown)
-    sizes = data_sources.log_sizes(connection, partitions)
-    assert set(sizes) == {partition.number for partition in partitions}
+    session = KafkaSession(connection)
+    partitions = describe_topics(session, list_topics(session), [COMMIT_LOG_TOPIC]).partitions[COMMIT_LOG_TOPIC]
+    sizes = data_sources.log_sizes(session, partitions)
+    assert set(sizes) == {facts.partition.partition for facts in partitions}
     before = sum(sizes.values())
     for _ in range(10):
         client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
-    assert sum(data_sources.log_sizes(connection, partitions).values()) >= before + 10
+    assert sum(data_sources.log_sizes(session, partitions).values()) >= before + 10
 
 
 def test_export_writes_documented_parquet(
-    cluster: Cluster, connection: Connection, engine: Engine, unique: str, tmp_path: Path
+    cluster: Cluster, connection: Connection, engine: SparkTarget, unique: str, tmp_path: Path
 ) -> None:
     """Partitions with readers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)
@@ -179,11 +178,10 @@ def test_export_writes_documented_parquet(
     before = time.time_ns() // 1_000_000
     written = export(
         needs,
-        connection,
+        KafkaSession(connection),
         observed_at_ms=before,
         engine=engine,
         progress=lambda _said: None,
-        timeout_s=20.0,
         out=tmp_path / "scan",
     )
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [

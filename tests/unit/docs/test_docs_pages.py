@@ -17,7 +17,9 @@ from reconciler.cli import commands as verbs
 from reconciler.cli import doctor as doctor_command
 from reconciler.cli.app import app
 from reconciler.cli.console import styled
+from reconciler.doctor import ClusterCheck
 from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.init import SCHEMA
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
@@ -27,7 +29,6 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.onboarding import SCHEMA, ClusterCheck
 from reconciler.plan import drift
 from reconciler.text.formatting import format_instant
 from tests import rendering as report
@@ -137,7 +138,7 @@ def a_checkup() -> ClusterCheck:
         journal_missing=False,
     )
     return ClusterCheck(
-        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), wanted=wanted, found=found
+        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=wanted, report=found
     )
 
 

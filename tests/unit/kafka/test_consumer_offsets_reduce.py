@@ -18,7 +18,7 @@ def reduce(*records: tuple[bytes | None, bytes | None, int]) -> Reduction:
     """Records as (key, value, record timestamp), at offsets from 0."""
     reduction = Reduction()
     for offset, (key, value, timestamp_ms) in enumerate(records):
-        reduction.take(key, value, timestamp_ms, offset)
+        reduction.add_record(key, value, timestamp_ms, offset)
     return reduction
 
 
@@ -40,7 +40,7 @@ def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[C
     assert only_life(reduction) == GroupActivity(
         "g", newest, len(records) - 1, GroupType.CLASSIC, live=True, commits=keys
     )
-    assert (reduction.records, reduction.skipped, reduction.garbled) == (len(records), 0, 0)
+    assert (reduction.records, reduction.skipped, reduction.malformed) == (len(records), 0, 0)
 
 
 def test_reduce_same_offset_again_is_activity() -> None:
@@ -69,12 +69,12 @@ def test_reduce_tells_types_by_live_keys() -> None:
     turned = reduce(
         (group_key(2, "g"), group_value(3, "consumer"), 1), (group_key(3, "g"), b"x", 2), (group_key(2, "g"), None, 3)
     )
-    assert only_life(turned).seems is GroupType.CONSUMER
-    assert only_life(reduce((group_key(2, "g"), group_value(3, "connect"), 1))).seems is GroupType.CONNECT
-    assert only_life(reduce((group_key(2, "g"), group_value(3, "sr"), 1))).seems is GroupType.HIDDEN
-    assert only_life(reduce((group_key(11, "g"), b"x", 1))).seems is GroupType.SHARE
+    assert only_life(turned).group_type is GroupType.CONSUMER
+    assert only_life(reduce((group_key(2, "g"), group_value(3, "connect"), 1))).group_type is GroupType.CONNECT
+    assert only_life(reduce((group_key(2, "g"), group_value(3, "sr"), 1))).group_type is GroupType.HIDDEN
+    assert only_life(reduce((group_key(11, "g"), b"x", 1))).group_type is GroupType.SHARE
     committing = reduce((group_key(17, "g"), b"x", 1), (commit_key(COMMIT), commit_value(COMMIT, 4), 2))
-    assert only_life(committing).seems is GroupType.STREAMS
+    assert only_life(committing).group_type is GroupType.STREAMS
 
 
 def test_reduce_counts_what_it_cannot_read() -> None:
@@ -85,7 +85,7 @@ def test_reduce_counts_what_it_cannot_read() -> None:
         (b"\x00", b"x", 3),
         (commit_key(COMMIT), b"\x00\x63garbage", 4),
     )
-    assert (reduction.records, reduction.skipped, reduction.garbled) == (4, 1, 3)
+    assert (reduction.records, reduction.skipped, reduction.malformed) == (4, 1, 3)
     assert only_life(reduction) == GroupActivity("g", 4, 3, GroupType.CLASSIC, live=True, commits=1)
 
 
@@ -132,7 +132,7 @@ def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
     ]
     reduction = reduce(*records)
     assert list(reduction.origins(None)) == []
-    assert (reduction.garbled, only_life(reduction)) == (1, GroupActivity("g", 1_000, 1, GroupType.CLASSIC, True, 1))
+    assert (reduction.malformed, only_life(reduction)) == (1, GroupActivity("g", 1_000, 1, GroupType.CLASSIC, True, 1))
     assert list(reduce(*records, (commit_key(COMMIT), newer, 3)).origins(None)) == [
         CommittedTopicId("g", "t", 0, 9, TEXT_B)
     ]

@@ -10,13 +10,15 @@ import pytest
 
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
-from reconciler.kafka import connect, now, worker_process
+from reconciler.journal.journal import ActionJournal
+from reconciler.kafka import connect, worker_process
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal import TopicJournal
+from reconciler.kafka.groups import read_groups
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import topic_id_text
-from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
@@ -45,11 +47,11 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unopened")
 def test_facts_are_unread_and_requests_are_read_back() -> None:
     """The outcomes of what was done already must not be lost with an exception."""
-    gateway = KafkaGateway(NOWHERE)
-    partition = gateway.partitions_now([AT], offsets=True)[AT]
-    assert partition.exists
+    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    partition = gateway.read_partitions([AT], offsets=True)[AT]
+    assert partition is not None
     assert isinstance(partition.log_start, Unknown)
-    group = gateway.groups_now(["billing"])["billing"]
+    group = gateway.read_groups(["billing"])["billing"]
     assert isinstance(group.listed, Unknown)
     assert LIMIT in group.listed.reason
     for answer in (
@@ -65,7 +67,7 @@ def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
     made = FakeCluster()
     made.create_topic("orders", 1)
     made.produce("orders", {0: 100})
-    nowhere = KafkaGateway(NOWHERE)
+    nowhere = KafkaGateway(KafkaSession(NOWHERE))
     made.delete_records = nowhere.delete_records  # type: ignore[method-assign]
     wanted = purge(made, AT, 60, every_ms=30 * 86_400_000)
     applied = run(made, [wanted], tmp_path)
@@ -94,15 +96,15 @@ def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyP
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
-    gateway = KafkaGateway(NOWHERE)
+    gateway = KafkaGateway(KafkaSession(NOWHERE))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
-    assert isinstance(gateway.committed({"billing": [AT]})["billing", AT], Unknown)
+    assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
 
 
 @pytest.mark.usefixtures("unopened")
 def test_a_journal_without_a_client_is_unavailable() -> None:
     """The run stops in good order."""
-    journal = TopicJournal(NOWHERE, "journal")
+    journal = ActionJournal(JournalTopic(KafkaSession(NOWHERE), "journal"))
     with pytest.raises(JournalUnavailable, match=LIMIT):
         journal.last_purges()
 
@@ -118,9 +120,11 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         list_consumer_groups=lambda **_options: listing,
         describe_cluster=lambda **_options: described,
     )
-    found = now.groups(client, WorkerPool(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
-    assert isinstance(found["billing"].listed, Unknown)
-    assert mentions(found["billing"].listed.reason, "elsewhere", "here")
+    session = KafkaSession(NOWHERE)
+    session._clients["reader"] = client
+    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    assert isinstance(billing.listed, Unknown)
+    assert mentions(billing.listed.reason, "elsewhere", "here")
 
 
 def test_no_topic_id_is_not_an_id() -> None:

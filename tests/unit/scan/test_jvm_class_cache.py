@@ -32,10 +32,10 @@ def test_the_first_run_only_leaves_a_mark(java: Path, jars: Path, tmp_path: Path
     (folder / "classes.jsa").write_bytes(b"classes")
     second.keep()
     third = select_archive(java, jars, folder, cache=cache)
-    assert third.option == f"-Xshare:auto -XX:SharedArchiveFile={second.kept}"
+    assert third.option == f"-Xshare:auto -XX:SharedArchiveFile={second.cached}"
     assert third.written is None
-    assert second.kept is not None
-    assert second.kept.read_bytes() == b"classes"
+    assert second.cached is not None
+    assert second.cached.read_bytes() == b"classes"
     assert sorted(path.suffix for path in cache.iterdir()) == [".jsa", ".runs"]
 
 
@@ -67,12 +67,12 @@ def test_another_java_or_other_jars_have_another_archive(java: Path, jars: Path,
     """An upgrade starts anew, instead of trying an archive that no longer fits at every start."""
     cache = tmp_path / "cache"
     select_archive(java, jars, tmp_path, cache=cache)
-    before = select_archive(java, jars, tmp_path, cache=cache).kept
+    before = select_archive(java, jars, tmp_path, cache=cache).cached
     os.utime(java, (1, 1))
     assert select_archive(java, jars, tmp_path, cache=cache) == ClassCache()
     os.utime(jars, (1, 1))
     assert select_archive(java, jars, tmp_path, cache=cache) == ClassCache()
-    assert select_archive(java, jars, tmp_path, cache=cache).kept != before
+    assert select_archive(java, jars, tmp_path, cache=cache).cached != before
 
 
 def test_only_the_archives_used_last_are_kept(java: Path, jars: Path, tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_only_the_archives_used_last_are_kept(java: Path, jars: Path, tmp_path: 
     chosen = select_archive(java, jars, tmp_path, cache=cache)
     (tmp_path / "classes.jsa").write_bytes(b"classes")
     chosen.keep()
-    assert chosen.kept is not None
+    assert chosen.cached is not None
     left = {path.name for path in cache.iterdir() if path.suffix != ".runs"}
-    assert left == {chosen.kept.name, "first.jsa", "other.txt"}
+    assert left == {chosen.cached.name, "first.jsa", "other.txt"}
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_the_archive(java: Path, jars: Path, tmp_path: Path) -> None:

@@ -3,34 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.kafka.groups import GroupListing, GroupMetadata
 from reconciler.kafka.offsets import OffsetsRequest
-from reconciler.kafka.topics import PartitionMetadata, TopicListing, TopicMetadata
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupState, GroupType, Unknown
 from reconciler.scan import requests
 from reconciler.scan.requests import PartitionRequest
 from reconciler.scan.task_rows import CommitsChunk, LogChunk, PartitionsChunk
-
-BROKERS = (1, 2, 3)
-
-
-def topic(name: str, partitions: int = 1, *, leaders: tuple[int | None, ...] = BROKERS) -> TopicMetadata:
-    listed = tuple(
-        PartitionMetadata(number, leaders[number % len(leaders)], BROKERS, BROKERS) for number in range(partitions)
-    )
-    return TopicMetadata(name, f"id-{name}", name.startswith("__"), listed)
-
-
-def listing(*topics: TopicMetadata) -> TopicListing:
-    return TopicListing(BROKERS, {each.name: each for each in topics}, None)
-
-
-def groups(*names: str, hidden: tuple[str, ...] = ()) -> GroupListing:
-    listed = {name: GroupMetadata(name, True, GroupType.CLASSIC, GroupState.EMPTY) for name in names}
-    unlisted = {name: GroupMetadata(name, False, GroupType.HIDDEN, Unknown("state")) for name in hidden}
-    return GroupListing(listed | unlisted, None, None)
+from tests.unit.scan.listings import groups, topic, unknown_topic
+from tests.unit.scan.listings import topics as listing
 
 
 def selectors(*texts: str) -> tuple[Selector, ...]:
@@ -39,7 +19,7 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
 
 def asked(chunks: list[PartitionsChunk]) -> list[tuple[str, int, int]]:
     """(topic, partition, leader) of every question, in order."""
-    return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.asks for number in a.partitions]
+    return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.requests for number in a.partitions]
 
 
 def test_wishes_of_partitions_that_several_needs_meet() -> None:
@@ -54,7 +34,7 @@ def test_wishes_of_partitions_that_several_needs_meet() -> None:
         )
     )
     found = {
-        partition.number: wish
+        partition.partition.partition: wish
         for wish in requests.partition_requests(needs, listing(topic("ab", 4), topic("b")))
         for partition in wish.partitions
     }
@@ -72,14 +52,13 @@ def test_wishes_for_leadership_alone_ask_no_offsets() -> None:
         ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a"))
     )
     assert not wish.full
-    assert requests.partition_chunks([wish], (), {}) == []
+    assert requests.partition_chunks([wish], (), listing(topic("a"))) == []
 
 
 def test_wishes_of_topics_without_known_partitions_are_none() -> None:
     """A topic whose metadata came with an error is not asked about: its facts stay unread."""
-    broken = TopicMetadata("a", Unknown("id"), False, Unknown("metadata"))
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
-    assert list(requests.partition_requests(needs, listing(broken))) == []
+    assert list(requests.partition_requests(needs, listing(unknown_topic("a")))) == []
 
 
 @settings(deadline=None, max_examples=50)
@@ -90,15 +69,17 @@ def test_partition_chunks_ask_each_partition_once(sizes: list[int], counted: boo
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     shown = listing(*topics)
     chunks = requests.partition_chunks(
-        list(requests.partition_requests(needs, shown)), requests.counted_topics(needs, shown), shown.topics
+        list(requests.partition_requests(needs, shown)), requests.counted_topics(needs, shown), shown
     )
     questions = asked(chunks)
     wanted = topics if counted else topics[:2]
-    assert sorted(questions) == sorted((t.name, p.number, p.leader) for t in wanted for p in t.partitions)
+    assert sorted(questions) == sorted(
+        (t.facts.name, p.partition.partition, p.leader) for t in wanted for p in t.partitions or ()
+    )
     if len(questions) > 500:
         for chunk in chunks:
-            assert len({ask.leader for ask in chunk.asks}) == 1
-            assert sum(len(ask.partitions) for ask in chunk.asks) <= 2_000
+            assert len({request.leader for request in chunk.requests}) == 1
+            assert sum(len(request.partitions) for request in chunk.requests) <= 2_000
     else:
         assert len(chunks) <= 1
 
@@ -107,7 +88,7 @@ def test_partition_chunks_leave_out_what_has_no_leader() -> None:
     """Nobody would answer for a leaderless partition; the snapshot says that it has no leader."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
     shown = listing(topic("a", 4, leaders=(1, None)))
-    chunks = requests.partition_chunks(list(requests.partition_requests(needs, shown)), (), shown.topics)
+    chunks = requests.partition_chunks(list(requests.partition_requests(needs, shown)), (), shown)
     assert asked(chunks) == [("a", 0, 1), ("a", 2, 1)]
 
 
@@ -194,8 +175,8 @@ def test_wish_keeps_the_topic_as_listed() -> None:
         ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(shown)
     )
     assert wish == PartitionRequest(
-        topic=shown,
-        partitions=tuple(shown.partitions) if not isinstance(shown.partitions, Unknown) else (),
+        topic="a",
+        partitions=shown.partitions or (),
         full=True,
         instants=(),
         readers=False,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import session, spark_connect
+from reconciler.scan import session
 from reconciler.scan.session import PendingSession, SparkTarget, close
 from reconciler.scan.timed_call import TimedCall
 
@@ -28,7 +28,7 @@ class Server:
     def connect(self, _engine: SparkTarget) -> Any:
         given = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
         self.made.append(given)
-        session._held = session.SessionHandle(leave=TimedCall(lambda: self.released.append(given)), session=given)
+        session._current = session.SessionHandle(release=TimedCall(lambda: self.released.append(given)), session=given)
         return given
 
     def ship(self, given: Any) -> None:
@@ -47,9 +47,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(session, "_START_LIMIT_S", 0.2)
     monkeypatch.setattr(session, "_ABANDON_LIMIT_S", 0.1)
     monkeypatch.setattr(session, "_connect", made.connect)
-    monkeypatch.setattr(session, "ship", made.ship)
-    monkeypatch.setattr(spark_connect, "need_listener", lambda _address: None)
-    monkeypatch.setattr(spark_connect, "forget", lambda _session: None)
+    monkeypatch.setattr(session, "add_package", made.ship)
+    monkeypatch.setattr(session, "check_reachable", lambda _address: None)
+    monkeypatch.setattr(session, "_clear_default_session", lambda _session: None)
     yield made
     made.upload.set()
     close()

@@ -6,9 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.groups import GroupListing, GroupMetadata
-from reconciler.kafka.topics import PartitionMetadata, TopicListing, TopicMetadata
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.groups import GroupListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -19,16 +18,17 @@ from reconciler.scan.requests import PartitionRequest
 from reconciler.scan.rows import Row, Rows, rows_of
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
+from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = CommitLog(partitions=50)
-UNSURE = "which topic id 'g' committed for: the commit log does not say"
+UNSURE = "the topic id that 'g' committed for: the commit log does not say"
 NO_PURGES: Mapping[TopicPartition, int] = {}
 T0 = TopicPartition("t", 0)
-LED = PartitionMetadata(0, 1, (1, 2), (1,))
+LED = partition()
 
 
 def wish(
-    partition: PartitionMetadata = LED,
+    listed: PartitionFacts = LED,
     *,
     full: bool = True,
     instants: tuple[int, ...] = (),
@@ -37,8 +37,8 @@ def wish(
     last_purge: bool = False,
 ) -> PartitionRequest:
     return PartitionRequest(
-        topic=TopicMetadata("t", "id", False, (partition,)),
-        partitions=(partition,),
+        topic=listed.partition.topic,
+        partitions=(listed,),
         full=full,
         instants=instants,
         readers=readers,
@@ -97,7 +97,7 @@ def test_partition_of_which_a_part_was_not_read() -> None:
 )
 def test_partition_without_numbers_is_unread(leader: int | Unknown | None, row: Row | None, told: str) -> None:
     """A row that should be there and is not is as unread as one that says so; nothing becomes zero."""
-    found = facts(wish(PartitionMetadata(0, leader, (1,), (1,)), instants=(7,), readers=True), row)
+    found = facts(wish(partition(leader=leader), instants=(7,), readers=True), row)
     for fact in (found.log_start, found.stable_end, found.high_watermark, found.offsets_at[7], found.readers_below):
         assert told in reason(fact)
 
@@ -196,14 +196,6 @@ def group_row(**columns: Any) -> Row:
 
 
 NEEDS_ACTIVITY = ScanRequest(groups=(GroupRequest(groups=(Selector("g"),), activity=True),))
-
-
-def groups(
-    *names: str, hidden: tuple[str, ...] = (), incomplete: Unknown | None = None, hidden_unread: Unknown | None = None
-) -> GroupListing:
-    listed = {name: GroupMetadata(name, True, GroupType.CLASSIC, GroupState.EMPTY) for name in names}
-    unlisted = {name: GroupMetadata(name, False, GroupType.HIDDEN, Unknown("state")) for name in hidden}
-    return GroupListing(listed | unlisted, incomplete, hidden_unread)
 
 
 def group_facts(
@@ -311,9 +303,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         (groups("g"), None, CommitLog(partitions=50, unread={1: Unknown("x")}), "x"),
         (groups("g"), None, CommitLog(missing=Unknown("no right")), "no right"),
         (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, skipped=1), "old call"),
-        (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, garbled=1), "old call"),
-        (groups("g"), None, CommitLog(partitions=50, skipped=1, garbled=1), None),
-        (groups("g"), None, CommitLog(), "not there yet"),
+        (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, malformed=1), "old call"),
+        (groups("g"), None, CommitLog(partitions=50, skipped=1, malformed=1), None),
+        (groups("g"), None, CommitLog(), "does not exist yet"),
         (groups(), None, CommitLog(), None),
     ],
     ids=[
@@ -346,34 +338,31 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_of_which_partitions_are_missing() -> None:
     """Failed and absent rows are unread partitions; the counts are over what was read."""
-    log = snapshot_builder.commit_log([run_row(0), run_row(2, error="no data")], partitions=3, asked=True, missing=None)
+    log = snapshot_builder.commit_log(
+        [run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None
+    )
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
-    assert (log.records, log.skipped, log.garbled, log.complete) == (8, 2, 4, False)
-    assert snapshot_builder.commit_log([run_row(0)], partitions=1, asked=True, missing=None).complete
+    assert (log.records, log.skipped, log.malformed, log.complete) == (8, 2, 4, False)
+    assert snapshot_builder.commit_log([run_row(0)], partitions=1, requested=True, missing=None).complete
 
 
 def test_commit_log_that_does_not_exist_or_was_not_asked() -> None:
     """A cluster where nobody ever committed has a complete, empty log; a log that may not be seen is unread for everybody."""
-    nothing = snapshot_builder.commit_log([], partitions=0, asked=True, missing=None)
+    nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
     assert nothing.complete
     assert nothing.of("g") is None
-    hidden = snapshot_builder.commit_log([], partitions=0, asked=True, missing=Unknown("no right"))
+    hidden = snapshot_builder.commit_log([], partitions=0, requested=True, missing=Unknown("no right"))
     assert not hidden.complete
     assert reason(hidden.of("g")) == "no right"
-    assert snapshot_builder.commit_log([], partitions=9, asked=False, missing=None).of("g") is NOT_ASKED
-
-
-def topics(*listed: TopicMetadata) -> TopicListing:
-    return TopicListing((1, 2), {each.name: each for each in listed}, None)
+    assert snapshot_builder.commit_log([], partitions=9, requested=False, missing=None).of("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
     """A sum over all partitions, or unread as soon as one of them is: leaderless, failed, or without a row."""
-    two = TopicMetadata("t", "id", False, (LED, PartitionMetadata(1, None, (1,), (1,))))
-    whole, empty = TopicMetadata("w", "id", False, (LED,)), TopicMetadata("e", "id", False, ())
-    broken = TopicMetadata("b", Unknown("id"), False, Unknown("metadata"))
+    two, whole, empty = topic("t", 2, leaders=(1, None)), topic("w"), topic("e", 0)
+    broken = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "unread": 0}, "w": {"records": 5, "unread": 0}}, [])
     counted = frozenset({"t", "w", "e", "b"})
     found = {
@@ -399,8 +388,7 @@ def test_topic_records() -> None:
 
 def test_cluster_records() -> None:
     """The broker's own topics do not count, and one unread topic makes the cluster's records unread."""
-    internal = TopicMetadata("__consumer_offsets", "id", True, (LED,))
-    one, two = TopicMetadata("a", "id", False, (LED,)), TopicMetadata("b", "id", False, (LED,))
+    internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
     counted = frozenset({"a", "b"})
     found = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted))
@@ -431,15 +419,20 @@ def test_rows_keep_every_column_that_facts_are_made_of() -> None:
     share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
     hiding = {**group, "name": "h", "commit_keys": 3}
     failed = {"subject": GROUP, "name": "f", "number": -1, "error": "timed out"}
-    partition = {"subject": PARTITION, "name": "t", "number": 0, **partition_row(offsets_at=[6, -1], readers=None)}
-    del partition["readers"]
+    partition_facts = {
+        "subject": PARTITION,
+        "name": "t",
+        "number": 0,
+        **partition_row(offsets_at=[6, -1], readers=None),
+    }
+    del partition_facts["readers"]
     broken = {"subject": PARTITION, "name": "t", "number": 1, "error": "no answer"}
-    topic = {"subject": TOPIC, "name": "t", "number": -1, "records": 5, "unread": 0}
+    topic_row = {"subject": TOPIC, "name": "t", "number": -1, "records": 5, "unread": 0}
     run = {"subject": RUN, **run_row(0, error="lost")}
-    about = [group, share, hiding, failed, partition, broken, topic, run]
+    about = [group, share, hiding, failed, partition_facts, broken, topic_row, run]
     table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
-    readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition else None for row in about]
-    origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition else None for row in about]
+    readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition_facts else None for row in about]
+    origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition_facts else None for row in about]
     rows = rows_of(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
@@ -451,7 +444,7 @@ def test_rows_keep_every_column_that_facts_are_made_of() -> None:
     read, unread = snapshot_builder.partition_facts(
         [
             wish(instants=(7, 9), named=frozenset({"g"})),
-            wish(PartitionMetadata(1, 1, (1,), (1,)), instants=(7, 9)),
+            wish(partition(number=1), instants=(7, 9)),
         ],
         rows,
         READ,
@@ -460,9 +453,9 @@ def test_rows_keep_every_column_that_facts_are_made_of() -> None:
     assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
     assert reason(unread.high_watermark) == "no answer"
-    whole = TopicMetadata("t", "id", False, (LED,))
+    whole = topic("t")
     (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
     assert told.records == 5
-    log = snapshot_builder.commit_log(rows.runs, partitions=1, asked=True, missing=None)
-    assert (log.records, log.skipped, log.garbled) == (4, 1, 2)
+    log = snapshot_builder.commit_log(rows.runs, partitions=1, requested=True, missing=None)
+    assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason

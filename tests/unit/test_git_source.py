@@ -97,14 +97,6 @@ def test_manifests_of_two_places_are_not_those_of_one_commit(checkout: Path, tmp
         assert commit is None or dirty
 
 
-def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container may run as a number that no list of users has; nothing could be applied there."""
-    for name in ("GITHUB_ACTOR", "LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 1_234_567)
-    assert git_source.whoami().startswith("uid-1234567@")
-
-
 def test_a_link_is_as_dirty_as_what_it_leads_to(checkout: Path) -> None:
     """Git knows a link by where it leads: what lies there has to be in the commit, too."""
     elsewhere = checkout / "shared"
