@@ -98,8 +98,8 @@ def _resolve_symlinks(path: Path) -> list[Path]:
 
 def whoami() -> str:
     """Who runs this, for the journal: the CI's actor or the user at the host."""
-    actor = os.environ.get("GITHUB_ACTOR")
-    return actor or f"{_user()}@{socket.gethostname()}"
+    actor = os.environ.get("GITHUB_ACTOR") or f"{_user()}@{socket.gethostname()}"
+    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text
 
 
 def _user() -> str:

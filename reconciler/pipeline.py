@@ -29,7 +29,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.delete_group import DeleteGroup
-from reconciler.plan import document, limits, planner, recheck
+from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.review import Reviewed, restrict_to
 from reconciler.policies import Cluster
 from reconciler.scan import scan
@@ -68,7 +68,7 @@ class ApplyResult:
         """What results.json says about the run as a whole."""
         return results.ResultsHeader(
             run_id=self.run_id,
-            plan_digest=document.digest(self.plan),
+            plan_digest=plan_file.digest(self.plan),
             cluster=self.plan.cluster,
             cluster_id=self.plan.cluster_id,
             started_at_ms=self.started_at_ms,
@@ -174,7 +174,7 @@ def apply(
         )
     made = open_connection(manifests.cluster, run)
     kept = git_source.open_journal(manifests.cluster, made, commit=planned.source.commit)
-    digest = document.digest(planned)
+    digest = plan_file.digest(planned)
     # Before the recheck: a journal of years takes its time, and nothing should come between the recheck and the first request.
     begun = git_source.interrupted_actions(kept, digest)
     if interrupted := resume.progress_message(begun):
@@ -317,5 +317,5 @@ def export(manifests: ClusterManifests, run: RunOptions, out: Path) -> Sequence[
 
 def schemas() -> Mapping[str, str]:
     """File name and text of each JSON Schema under schemas/."""
-    others = {"plan.json": document.schema(), "results.json": results.schema()}
+    others = {"plan.json": plan_file.schema(), "results.json": results.schema()}
     return {**schema.schemas(), **{name: json.dumps(value, indent=2) + "\n" for name, value in others.items()}}

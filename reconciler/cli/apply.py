@@ -17,7 +17,7 @@ from reconciler.errors import PlanUnusable, Refused, UsageError
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.pipeline import ApplyResult
-from reconciler.plan import document
+from reconciler.plan import plan_file
 
 Words = Annotated[
     list[Path] | None,
@@ -56,7 +56,7 @@ def apply(
         raise UsageError(
             "apply without a plan file asks, and there is no terminal: save a plan with `plan --out plan.json` and apply that"
         )
-    planned = document.read(saved) if saved else None
+    planned = plan_file.read(saved) if saved else None
     now_ms = common.clock()()
     if planned:
         _refuse(planned, expect_digest, now_ms)
@@ -73,7 +73,7 @@ def apply(
 
 
 def _refuse(planned: Plan, expect_digest: str | None, now_ms: int) -> None:
-    digest = document.digest(planned)
+    digest = plan_file.digest(planned)
     if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
             f"the plan's digest is {digest}, expected {expect_digest or 'one, and the text given is empty'}: nothing was done; apply the plan that was approved"

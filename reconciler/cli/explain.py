@@ -13,7 +13,7 @@ from reconciler.errors import UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address
-from reconciler.plan import document
+from reconciler.plan import plan_file
 
 _CODE = re.compile(r"[A-Z][0-9]{3}")
 
@@ -45,7 +45,7 @@ def explain(
         raise UsageError(str(wrong)) from wrong
     words = words or []
     if words and words[0].suffix == ".json":
-        planned = document.read(words[0])
+        planned = plan_file.read(words[0])
     else:
         manifests = common.load(words, settings, now_ms=common.clock()())
         with common.running(settings) as run:

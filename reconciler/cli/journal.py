@@ -1,6 +1,5 @@
 """`reconciler journal`: who did what and when."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
-from reconciler.text.escape import harmless_json
+from reconciler.journal.entry import dump
 
 
 @accepts_settings
@@ -30,9 +29,7 @@ def journal(
             case Format.TEXT:
                 return console.styled(report.journal_text(entries, width=common.terminal_width()), colour=colour)
             case Format.JSON:
-                return "".join(
-                    harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries
-                )
+                return "".join(f"{dump(entry)}\n" for entry in entries)
             case Format.MD | Format.GITHUB | Format.SARIF:
                 raise UsageError(f"-o {chosen}: the journal comes as text or json")
 

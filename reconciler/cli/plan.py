@@ -12,7 +12,7 @@ from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
 from reconciler.model.plan import Plan
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.plan.review import compare
 from reconciler.policies.fields import duration_ms, format_duration
 
@@ -36,7 +36,7 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
             case Format.MD:
                 return report.markdown(plan)
             case Format.JSON:
-                return document.chunks(plan)
+                return plan_file.lines(plan)
             case Format.GITHUB:
                 return report.github(plan)
             case Format.SARIF:
@@ -76,7 +76,7 @@ def plan(
         raise UsageError(f"--expires-after {expires_after}: {wrong}") from wrong
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
-    reviewed = document.saved(within_) if within_ else None
+    reviewed = plan_file.open_plan(within_) if within_ else None
     manifests = common.load(paths, settings, now_ms=common.clock()())
     chosen = list(common.clusters(manifests, settings))
     if len(chosen) > 1 and (out or reviewed or settings.output_file):
@@ -102,7 +102,7 @@ def plan(
             codes.append(error.exit_code)
             continue
         if out:
-            document.write(planned, out)
+            plan_file.write(planned, out)
         show_plan(planned, settings, full=full, saved_to=out)
         codes.append(exit_code(planned, detailed=detailed_exitcode))
     return worst_exit_code(codes)
@@ -120,7 +120,7 @@ def plan_diff(
     new: Annotated[Path, typer.Argument(help="A saved plan.")],
 ) -> int:
     """Show what changed between two saved plans. Typed as `reconciler plan diff OLD NEW`."""
-    comparison = compare(document.saved(old, proven=False), document.saved(new, proven=False))
+    comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
 
     def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
         match chosen:
@@ -145,6 +145,6 @@ def show(
     full: Full = False,
 ) -> int:
     """Render a saved plan in any format."""
-    planned = document.read(saved)
+    planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.snapshot import GroupState, GroupType
 from reconciler.operations.base import Operation
 
@@ -16,9 +17,9 @@ class ObservedGroup:
     state: GroupState
     commits: int
     commit_topics: int
-    fingerprint: str
-    last_activity_ms: int | None
-    newest_record: tuple[int, int] | None
+    fingerprint: NonEmpty
+    last_activity_ms: EpochMs | None
+    newest_record: tuple[Int32, Int64] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class DeleteGroup(Operation):
 
     OPERATION: ClassVar[str] = "delete_group"
 
-    group: str
+    group: NonEmpty
     idle_for_ms: int
     seen: ObservedGroup
 
@@ -37,3 +38,21 @@ class DeleteGroup(Operation):
 
     def request(self) -> Mapping[str, str | int]:
         return {"group": self.group}
+
+    def approved(self) -> Mapping[str, object]:
+        return {
+            "type": self.seen.type,
+            "fingerprint": self.seen.fingerprint,
+            "newest_record": self.seen.newest_record,
+            "idle_for_ms": self.idle_for_ms,
+        }
+
+    def impact(self) -> Mapping[str, object]:
+        return {"commits_lost": self.seen.commits, "topics": self.seen.commit_topics}
+
+    def __post_init__(self) -> None:
+        self.check_subject(self.group)
+        if self.idle_for_ms and (self.seen.newest_record is None or self.seen.last_activity_ms is None):
+            raise ValueError(
+                "idle_for_ms is set and the evidence of idleness (last_activity_ms, newest_record) is missing"
+            )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.operations.base import Operation
 
@@ -45,13 +46,13 @@ class Preconditions:
 class ObservedPartition:
     """The partition as the scan saw it."""
 
-    topic_id: str
+    topic_id: NonEmpty
     log_start: int
     stable_end: int
     high_watermark: int
-    leader: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    leader: Int32
+    replicas: tuple[Int32, ...]
+    in_sync: tuple[Int32, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +102,21 @@ class DeleteRecords(Operation):
             "partition": self.partition.partition,
             "before_offset": self.before_offset,
         }
+
+    def approved(self) -> Mapping[str, object]:
+        return {"topic_id": self.seen.topic_id, "guard": self.guard}
+
+    def impact(self) -> Mapping[str, object]:
+        skips = [{"group": group, "records_max": records} for group, records in self.skips]
+        return {"records_removed_max": self.records_max, "skips": skips}
+
+    def __post_init__(self) -> None:
+        if not self.seen.log_start < self.before_offset <= self.seen.stable_end:
+            raise ValueError(
+                f"before_offset is {self.before_offset}, which is not above the log start {self.seen.log_start} and at "
+                f"or below the stable end {self.seen.stable_end}"
+            )
+        self.check_subject(self.partition.topic, self.partition.partition)
+        guard = self.guard
+        if self.vouched and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
+            raise ValueError("vouched is true, but no named group under consumers: block vouches for these records")

@@ -17,7 +17,7 @@ from reconciler.model.plan import Decision, Plan, Source
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan.document.digest import approved_fields
+from reconciler.plan.plan_file import approved_fields
 from reconciler.policies.fields import format_duration
 
 

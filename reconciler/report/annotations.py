@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from reconciler.model.names import NOWHERE, SourceLocation
 from reconciler.model.plan import Blocked, Plan
-from reconciler.plan.document.digest import digest
+from reconciler.plan.plan_file import digest
 from reconciler.report import escape, grouping
 
 MAX_OF_A_SORT = 10

@@ -12,10 +12,7 @@ from reconciler.model.election import Election
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan.document import rows
-from reconciler.plan.document.checks import instant
-from reconciler.plan.document.digest import approved_fields, digest_of
-from reconciler.plan.document.reader import PlanFile
+from reconciler.plan.plan_file import PlanFile, action_row, approved_fields, digest_of
 from reconciler.plan.review import ActionDiff, Change, Comparison, PlanRef
 from reconciler.report import escape, grouping
 from reconciler.report.grouping import FOLD_ABOVE
@@ -80,8 +77,8 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
             "address": str(entry.address),
             "change": entry.change.value,
             "details": entry.details,
-            "old": None if entry.old is None else rows.action_row(entry.old),
-            "new": None if entry.new is None else rows.action_row(entry.new),
+            "old": None if entry.old is None else action_row(entry.old),
+            "new": None if entry.new is None else action_row(entry.new),
         }
         yield f"{separator}{harmless_json(json.dumps(row))}"
         separator = ",\n"
@@ -91,7 +88,7 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
 def _identity(side: PlanRef) -> dict[str, str | None]:
     return {
         "cluster_id": side.cluster_id,
-        "observed_at": instant(side.observed_at_ms),
+        "observed_at": formatting.instant(side.observed_at_ms),
         "commit": side.source.commit,
         "plan_digest": _digest(side),
     }

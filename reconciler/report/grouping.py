@@ -15,7 +15,7 @@ from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, 
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan.document.header import Summary
+from reconciler.plan.plan_file import Summary
 from reconciler.report import escape
 from reconciler.text import formatting
 

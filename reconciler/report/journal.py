@@ -16,11 +16,11 @@ _STYLE = {Status.FAILED: "bold red", Status.STALE: "yellow", Status.APPLIED: "gr
 def journal_text(entries: Iterable[JournalEntry], *, width: int | None = None) -> Iterator[Text]:
     """One line per entry."""
     for entry in entries:
-        asked = ", ".join(f"{name} {_value(value)}" for name, value in entry.request)
+        asked = ", ".join(f"{name} {_value(value)}" for name, value in entry.request.items())
         head = f"{formatting.format_time(entry.at_ms)}  {escape.format_address(entry.address)}"
         if entry.event is Event.INTENT:
-            author = f" by {escape.escape_sentence(entry.author.who)}" if entry.author.who else ""
-            commit = f" from {escape.display_name(entry.author.commit[:7])}" if entry.author.commit else ""
+            author = f" by {escape.escape_sentence(entry.who)}" if entry.who else ""
+            commit = f" from {escape.display_name(entry.commit[:7])}" if entry.commit else ""
             told, style = (
                 f"intent: {entry.operation} ({asked}){author}{commit}, run {escape.display_name(entry.run_id)}",
                 "dim",

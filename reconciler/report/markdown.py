@@ -13,8 +13,7 @@ from reconciler.model.plan import Blocked, Plan, Skipped, Waiting
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan.document.digest import digest
-from reconciler.plan.document.header import Summary
+from reconciler.plan.plan_file import Summary, digest
 from reconciler.report import escape, grouping
 from reconciler.report.grouping import DisplayItem, GroupedDeletions, GroupedElections, GroupedNotice
 from reconciler.report.truncate import LIMIT_CHARS, LineLimit

@@ -1,7 +1,8 @@
 """Numbers, times and counted nouns as people read them. No clock: ages are relative to an instant that the caller names."""
 
-from reconciler.plan.document.checks import instant
+from datetime import UTC, datetime, timedelta
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -23,6 +24,15 @@ def duration(ms: int) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
+
+
+def instant(ms: int) -> str:
+    """RFC 3339 in UTC, exact to the millisecond. Raises ValueError for an instant outside the years 1 to 9999."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        raise ValueError(f"{ms} ms since 1970 is not an instant of the years 1 to 9999") from None
+    return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
 def format_time(ms: int) -> str:

@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -53,11 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Saved plans of every sort, and manifests of a cluster that is away."""
     made = tmp_path_factory.mktemp("codes")
     acts = plan(purge(), expires_at_ms=FAR_MS)
-    document.write(acts, made / "acts.json")
-    document.write(plan(satisfied("RetentionFloor/a/b[0]")), made / "settled.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), made / "refused.json")
-    document.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), made / "expired.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), made / "other.json")
+    plan_file.write(acts, made / "acts.json")
+    plan_file.write(plan(satisfied("RetentionFloor/a/b[0]")), made / "settled.json")
+    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), made / "refused.json")
+    plan_file.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), made / "expired.json")
+    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), made / "other.json")
     whole = (made / "acts.json").read_text()
     (made / "edited.json").write_text(whole.replace("98213", "98214"))
     (made / "cut.json").write_text(whole[:-200])

@@ -5,11 +5,12 @@ sync: it is unread, and keeps the memory of what it was when it was last seen.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from reconciler.model.action import Action, Mode
+from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.delete_group import DeleteGroup
@@ -44,11 +45,11 @@ class Subject:
 
     address: Address
     sort: DriftType
-    code: str | None
+    code: NonEmpty | None
     detail: str
     next_step: str
-    since_ms: int
-    drift_since_ms: int | None = None
+    since_ms: InstantMs
+    drift_since_ms: InstantMs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +72,16 @@ class DriftReport:
     `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
     """
 
-    cluster: str
-    cluster_id: str
-    observed_at_ms: int
-    subjects: tuple[Subject, ...] = ()
-    unread: tuple[Subject, ...] = ()
-    incomplete: tuple[str, ...] = ()
+    DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
+
+    cluster: NonEmpty
+    cluster_id: NonEmpty
+    observed_at_ms: InstantMs
     refused: tuple[str, ...] = ()
-    tallies: tuple[PolicyTally, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
+    subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
+    unread: tuple[Subject, ...] = ()
 
     @property
     def unseen(self) -> bool:

@@ -78,7 +78,7 @@ def test_entries_say_who_did_what_and_when(made: FakeCluster, tmp_path: Path, jo
         for operation in ("elect_leader", "delete_group", "delete_records")
         for event in (Event.INTENT, Event.OUTCOME)
     ]
-    assert {(each.author.who, each.author.commit, each.plan_digest) for each in entries} == {("ann", "4f2c9aa", PLAN)}
+    assert {(each.who, each.commit, each.plan_digest) for each in entries} == {("ann", "4f2c9aa", PLAN)}
     assert dict(entries[4].request) == {"topic": "orders", "partition": 0, "before_offset": 60}
     assert entries[5].status is Status.APPLIED
     only = list(journal.entries(lambda address: address.kind == "GroupRemoval"))
@@ -95,15 +95,40 @@ def test_every_request_has_its_intent_first(made: FakeCluster, tmp_path: Path, j
 
 
 def test_names_survive_the_journal(made: FakeCluster, tmp_path: Path, journal: FileJournal) -> None:
-    """Group ids are arbitrary text: newlines, quotes and lone surrogates come back as they were."""
-    names = ["a\nb", 'quo"te', "\ud800", "\u2028", "a/b[3]", "x" * 5_000]
+    """Group ids are arbitrary text: newlines and quotes come back as they were."""
+    names = ["a\nb", 'quo"te', "\u2028", "a/b[3]", "x" * 5_000]
     for name in names:
         made.commit(name, {AT: 1})
     run(made, [removal(made, name) for name in names], tmp_path, journal=journal)
     assert {each.address.name for each in journal.entries()} == set(names)
 
 
-@pytest.mark.parametrize("torn", [b"{", b'{"v":1,"at_ms":17', b'{"v":1}', b"\x00\x00\x00"])
+def test_a_name_that_is_no_text_is_refused_before_anything_is_sent(made: FakeCluster, journal: FileJournal) -> None:
+    """Half a surrogate pair cannot come from Kafka, whose names are UTF-8, and no JSON can hold it: no intent, no request."""
+    with pytest.raises(JournalUnavailable, match="nothing is sent without it"):
+        journal.record_intents([removal(made, "\ud800")], run_id="r", plan_digest=PLAN, at_ms=1)
+    assert list(journal.entries()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"v":2,"at_ms":1.0,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o","request":{},"x":1}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o"}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+        b'{"v":2,"at_ms":1,"event":"meant","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+    ],
+)
+def test_a_line_that_is_not_as_it_was_written_is_damage(journal: FileJournal, line: bytes) -> None:
+    """1.0 for 1, an unknown, a missing or a repeated field: the clock cannot be trusted."""
+    journal._path.parent.mkdir()
+    journal._path.write_bytes(line + b"\n")
+    with pytest.raises(JournalUnavailable, match="damaged in the line"):
+        journal.last_purges()
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"v":2,"at_ms":17', b'{"v":2}', b"\x00\x00\x00"])
 def test_a_torn_last_line_is_harmless(made: FakeCluster, tmp_path: Path, journal: FileJournal, torn: bytes) -> None:
     """A crash while appending: the rest reads on, and the next append cuts the torn line off."""
     run(made, [purge(made, AT, 60)], tmp_path, journal=journal)
@@ -140,7 +165,7 @@ def test_a_journal_that_is_cut_off_while_it_is_read(made: FakeCluster, tmp_path:
 def test_another_format_is_refused(journal: FileJournal) -> None:
     """A line of a later version is not guessed at."""
     journal._path.parent.mkdir()
-    journal._path.write_text(json.dumps({"v": 2}) + "\n")
+    journal._path.write_text(json.dumps({"v": 3}) + "\n")
     with pytest.raises(JournalUnavailable, match="another version"):
         journal.last_purges()
 

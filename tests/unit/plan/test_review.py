@@ -15,7 +15,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.plan.review import ActionDiff, Change, compare, diff_actions, intersect, restrict_to
 from tests.strategies.examples import CLUSTER_ID, blocked, election, plan, purge, removal, satisfied, waiting
 from tests.strategies.facts import OTHER_ID
@@ -239,21 +239,21 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     reviewed = plan(purge("a"), purge("b"), removal(), election(), blocked())
     ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
     file = tmp_path / "reviewed.json"
-    document.write(reviewed, file)
-    saved = document.saved(file)
-    assert isinstance(saved, document.Saved)
+    plan_file.write(reviewed, file)
+    saved = plan_file.open_plan(file)
+    assert isinstance(saved, plan_file.PlanFile)
     assert restrict_to(ours, saved) == restrict_to(ours, reviewed)
     assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
     assert compare(saved, ours).tally == compare(reviewed, ours).tally
-    document.write(plan(purge("a"), purge("b"), purge("c")), file)
+    plan_file.write(plan(purge("a"), purge("b"), purge("c")), file)
     with pytest.raises(PlanUnusable, match="not the file that it was a moment ago"):
         restrict_to(ours, saved)
-    document.write(reviewed, file)
+    plan_file.write(reviewed, file)
     file.write_text(file.read_text().replace(purge().seen.topic_id, OTHER_ID))
     with pytest.raises(PlanUnusable, match="changed after it was made"):
         restrict_to(ours, saved)
     with pytest.raises(PlanUnusable, match="changed after it was made"):
-        document.saved(file)
+        plan_file.open_plan(file)
 
 
 def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
@@ -261,12 +261,12 @@ def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
     reviewed = plan(purge())
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writing = threading.Thread(target=document.write, args=(reviewed, pipe))
+    writing = threading.Thread(target=plan_file.write, args=(reviewed, pipe))
     writing.start()
-    assert document.saved(pipe) == reviewed
+    assert plan_file.open_plan(pipe) == reviewed
     writing.join()
     with pytest.raises(PlanUnusable, match="cannot read the plan"):
-        document.saved(tmp_path / "nowhere.json")
+        plan_file.open_plan(tmp_path / "nowhere.json")
 
 
 # --- compare
