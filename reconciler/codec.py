@@ -17,7 +17,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_a
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     PlainSerializer,
@@ -61,14 +60,14 @@ class Codec(Generic[T]):
 
     @cached_property
     def _writers(self) -> Mapping[type[Any], TypeAdapter[T]]:
-        return {cls: _adapter(form) for cls, form in zip(self._types, self._forms, strict=True)}
+        return {cls: TypeAdapter(form) for cls, form in zip(self._types, self._forms, strict=True)}
 
     @cached_property
     def _reader(self) -> TypeAdapter[T]:
         if not self._tag:
             return next(iter(self._writers.values()))
         choices = {getattr(cls, self._tag): form for cls, form in zip(self._types, self._forms, strict=True)}
-        return _adapter(Annotated[Any, _Tagged(self._tag.lower(), choices)])
+        return TypeAdapter(Annotated[Any, _Tagged(self._tag.lower(), choices)])
 
     def encode(self, value: T) -> str:
         """Return the value as one line. Raises ValueError for a value that is not of its field's type, and for half a surrogate pair."""
@@ -195,6 +194,8 @@ class _Record:
             [field.name for field in dataclasses.fields(source)],
             post_init=hasattr(source, "__post_init__"),
             slots=hasattr(source, "__slots__"),
+            # `compare` finds unknown fields, so that those of a newer minor version can be ignored here
+            config=core_schema.CoreConfig(strict=True, extra_fields_behavior="ignore"),
             metadata={"pydantic_js_updates": {"description": description}},
         )
 
@@ -248,11 +249,6 @@ class _WithoutTitles(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
-
-
-def _adapter(form: Any) -> TypeAdapter[Any]:
-    # unknown fields are found by `compare`, so that those of a newer minor version can be ignored here
-    return TypeAdapter(form, config=ConfigDict(strict=True, allow_inf_nan=False, extra="ignore"))
 
 
 _share = lru_cache(maxsize=4096, typed=True)(lambda value: value)
@@ -309,7 +305,7 @@ _FORMS: Mapping[Any, Any] = {
     float: Annotated[
         float,
         PlainValidator(_parse_number),
-        PlainSerializer(_parse_number),
+        PlainSerializer(_parse_number, return_type=Any),
         WithJsonSchema({"type": "number"}),
     ],
     Address: Annotated[

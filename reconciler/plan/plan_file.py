@@ -110,9 +110,8 @@ class Summary(dict[str, int]):
     """
 
     def __init__(self) -> None:
-        super().__init__(dict.fromkeys((operation.OPERATION for operation in reversed(operations.OPERATIONS)), 0))
-        self |= dict.fromkeys(SECTIONS[1:], 0)
-        self |= {"irreversible": 0, "records_removed_max": 0, "unbounded": 0}
+        acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
+        super().__init__(dict.fromkeys([*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"], 0))
 
     def __getattr__(self, name: str) -> int:
         try:
@@ -227,6 +226,8 @@ def write(plan: Plan, target: Path | TextIO) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise ReconcilerError(f"cannot write the plan to {target}: {reason}; choose another --out") from error
+    except ValueError as error:
+        raise ReconcilerError(f"cannot write the plan to {target}: {error}") from error
 
 
 def schema() -> Schema:

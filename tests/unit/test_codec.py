@@ -1,7 +1,8 @@
 """The codec at its edges: instants, numbers, shared values, and one spelling for each value."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -103,9 +104,8 @@ def test_a_value_is_one_line_and_comes_back() -> None:
 def test_a_text_that_is_not_as_it_was_written_is_refused(old: str, new: str, message: str) -> None:
     """One spelling per value, and the message names the field."""
     assert old in TEXT
-    with pytest.raises(ValueError, match="") as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         SAMPLES.decode(TEXT.replace(old, new))
-    assert message in str(caught.value)
 
 
 def test_a_newer_text_may_have_more_fields_and_no_other_difference() -> None:
@@ -120,10 +120,8 @@ def test_a_newer_text_may_have_more_fields_and_no_other_difference() -> None:
 @pytest.mark.parametrize("changes", [{"count": "2"}, {"inner": Inner(name="\ud800")}, {"seen_at_ms": 10**18}])
 def test_a_value_that_no_text_can_hold_is_refused(changes: dict[str, Any]) -> None:
     """Half a surrogate pair, a text where a number is due, an instant beyond the calendar."""
-    import dataclasses
-
     with pytest.raises(ValueError, match="cannot be written as JSON"):
-        SAMPLES.encode(dataclasses.replace(VALUE, **changes))
+        SAMPLES.encode(replace(VALUE, **changes))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1", '{"a":1}{}', "[" * 100_000, "Infinity"])

@@ -69,12 +69,12 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"decisions": (purge(partition=4), purge(partition=3))}, "not in address order"),
-        ({"decisions": (purge(), purge())}, "not in address order"),
+        ({"decisions": (purge(partition=4), purge(partition=3))}, "out of address order"),
+        ({"decisions": (purge(), purge())}, "is there twice"),
         ({"decisions": (Satisfied(Address("RetentionFloor", "a", "topic[3]")),)}, "means another subject"),
         ({"decisions": (Satisfied(Address("RetentionFloor", "a/b", "topic")),)}, "means another subject"),
         ({"observed_at_ms": 10**18, "expires_at_ms": 10**18}, "years 1 to 9999"),
-        ({"expires_at_ms": 0}, "before its scan"),
+        ({"expires_at_ms": 0}, "the instant of the scan"),
     ],
 )
 def test_a_plan_that_no_file_can_hold_is_refused(changes: dict[str, Any], message: str) -> None:

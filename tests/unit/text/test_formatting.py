@@ -5,11 +5,6 @@ import pytest
 from reconciler.text import formatting
 
 
-    for number in range(5_000):
-        assert rows.address(f"GroupRemoval/a/{number}") == Address("GroupRemoval", "a", str(number))
-    assert len(rows._shared) <= 4_096
-
-
 @pytest.mark.parametrize(
     ("ms", "told"),
     [
