@@ -274,12 +274,12 @@ def _differences(old: Action, new: Action) -> Iterator[str]:
 
 def _by_group(values: dict[str, Any]) -> dict[str, Any]:
     """Accepted readers by name: one that appears must not make all after it look changed. Names as in sentences, told apart."""
-    equal = values["equal"]
-    guard = equal.get("guard", {})
+    approved = values["approved"]
+    guard = approved.get("guard", {})
     if "accepted" not in guard:
         return values
     told = {
         "accepted": {quote_group(reader["group"]): reader["committed"] for reader in guard["accepted"]},
         "named": [quote_group(group) for group in guard["named"]],
     }
-    return {**values, "equal": {**equal, "guard": {**guard, **told}}}
+    return {**values, "approved": {**approved, "guard": {**guard, **told}}}

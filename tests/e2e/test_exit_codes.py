@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     whole = (made / "acts.json").read_text()
     (made / "edited.json").write_text(whole.replace("98213", "98214"))
     (made / "cut.json").write_text(whole[:-200])
-    (made / "newer.json").write_text(whole.replace('"format_version": "1.0"', '"format_version": "2.0"'))
+    (made / "newer.json").write_text(whole.replace('"format_version": "2.0"', '"format_version": "3.0"'))
     with nobody_listens() as away:
         (made / "manifests").mkdir()
         head = HEAD % ("prod-eu", acts.cluster_id, json.dumps([away]), "")

@@ -199,7 +199,7 @@ def test_other_replicas_or_another_election_are_beyond_review() -> None:
     again = election(topic_id=OTHER_ID)
     assert beyond(again, election()) == "the replicas are not those of the reviewed plan"
     assert beyond(election(unclean=True), election()) == "the reviewed election is preferred, this one is unclean"
-    assert "election" in beyond(election(leader_wanted=2), election())
+    assert "election" in beyond(election(replicas=(2, 1, 3), leader_wanted=2), election())
 
 
 def test_leaders_and_ranks_may_have_changed() -> None:
@@ -326,13 +326,13 @@ def test_details_tell_what_changed_inside() -> None:
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.change is Change.CHANGED
     assert entry.details == (
-        'equal.guard.accepted."aaa": none → 1',
-        'equal.guard.accepted."late": 52000 → 53000',
-        'equal.guard.accepted."z": 5 → none',
-        "equal.guard.every_ms: none → 30000",
-        'equal.guard.named.0: none → "billing"',
-        'equal.guard.named.1: none → "b"',
-        f"equal.topic_id: {old.seen.topic_id} → {OTHER_ID}",
+        'approved.guard.accepted."aaa": none → 1',
+        'approved.guard.accepted."late": 52000 → 53000',
+        'approved.guard.accepted."z": 5 → none',
+        "approved.guard.every_ms: none → 30000",
+        'approved.guard.named.0: none → "billing"',
+        'approved.guard.named.1: none → "b"',
+        f"approved.topic_id: {old.seen.topic_id} → {OTHER_ID}",
         "request.before_offset: 98213 → 99000",
     )
 
@@ -340,9 +340,9 @@ def test_details_tell_what_changed_inside() -> None:
 def test_details_of_removals_and_elections() -> None:
     moved = removal(fingerprint="cd" * 32)
     (entry,) = compare(plan(removal()), plan(moved)).entries()
-    assert entry.details == (f"equal.fingerprint: {'ab' * 32} → {'cd' * 32}",)
+    assert entry.details == (f"approved.fingerprint: {'ab' * 32} → {'cd' * 32}",)
     (other,) = compare(plan(election()), plan(election(replicas=(1, 3, 2)))).entries()
-    assert other.details == ("equal.replicas.1: 2 → 3", "equal.replicas.2: 3 → 2")
+    assert other.details == ("approved.replicas.1: 2 → 3", "approved.replicas.2: 3 → 2")
 
 
 def test_another_operation_at_one_address_is_a_change() -> None:

@@ -159,7 +159,13 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
             ("GroupRemoval/dead-etl/other", "new", "12"),
             ("RetentionFloor/orders-gdpr/orders[1]", "larger", "98213", "99000", "787"),
             ("RetentionFloor/orders-gdpr/orders[2]", "smaller", "98213", "98000", "213"),
-            ("RetentionFloor/orders-gdpr/orders[3]", "changed", "equal.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"),
+            (
+                "RetentionFloor/orders-gdpr/orders[3]",
+                "changed",
+                "approved.topic_id",
+                "kAwXdc4bS8uMfEXAMPLE0g",
+                "another",
+            ),
         ),
         strict=True,
     ):
@@ -235,10 +241,17 @@ def test_a_folded_change_says_what_changed() -> None:
     shown = [line.plain for line in report.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
     other_topic, other_guard = items(shown[3:-2])
     assert mentions(
-        other_topic, "changed", "25 partitions", "orders[0]", "equal.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
+        other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
     assert mentions(
-        other_guard, "changed", "25 partitions", "orders[25]", 'equal.guard.accepted."billing"', "5", "block", "ignore"
+        other_guard,
+        "changed",
+        "25 partitions",
+        "orders[25]",
+        'approved.guard.accepted."billing"',
+        "5",
+        "block",
+        "ignore",
     )
     for row in (other_topic, other_guard):
         assert row.startswith("  ~ RetentionFloor/orders-gdpr/orders ")
