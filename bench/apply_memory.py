@@ -24,7 +24,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemResult, ResponseAction
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
-from reconciler.plan import document
+from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
 DONE = ItemResult(ResponseAction.DONE, "NONE")
@@ -96,7 +96,7 @@ def peak_mib() -> float:
 
 def measure(path: Path, size: int) -> dict[str, Any]:
     """As the command does it: the plan whole, outcomes kept until results.json is written."""
-    planned = document.read(path)
+    planned = plans.read(path)
     read_mib = peak_mib()
     began = time.perf_counter()
     outcomes: list[Outcome] = list(
@@ -132,7 +132,7 @@ def rows(sizes: Sequence[int], say: Callable[[str], None]) -> list[list[str]]:
     for size in (1, *sizes):
         with tempfile.TemporaryDirectory(prefix="bench-apply-") as folder:
             path = Path(folder) / "plan.json"
-            document.write(plan_file.plan(size), path)
+            plans.write(plan_file.plan(size), path)
             done = subprocess.run(
                 [sys.executable, "-m", "bench.apply_memory", str(path), str(size)],
                 capture_output=True,

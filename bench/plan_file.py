@@ -22,7 +22,7 @@ from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision, Plan
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.plan.review import intersect, restrict_to
 from reconciler.report import plan_report, write_lines, write_markdown
 
@@ -90,28 +90,28 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case "empty":
             pass
         case "write":
-            document.write(plan(size), old)
+            plan_file.write(plan(size), old)
             found = f"{old.stat().st_size / 1e6:.0f} MB"
         case "write another":
-            document.write(plan(size, more=5), new)
+            plan_file.write(plan(size, more=5), new)
             found = f"{new.stat().st_size / 1e6:.0f} MB"
         case "stream the actions":
-            found = f"{sum(1 for _action in document.actions(old)):,} actions"
+            found = f"{sum(1 for _action in plan_file.open_plan(old, proven=False).actions):,} actions"
         case "intersect as it streams":
-            kept = intersect(Generated(size, more=5), document.open_plan(old).actions)
+            kept = intersect(Generated(size, more=5), plan_file.open_plan(old, proven=False).actions)
             found = f"{sum(1 for _decision in kept):,} decisions"
         case "read whole":
-            found = f"{len(document.read(old).decisions):,} decisions"
+            found = f"{len(plan_file.read(old).decisions):,} decisions"
         case "read whole, intersect with a file":
-            planned = document.read(new)
+            planned = plan_file.read(new)
             before = time.process_time() - started
-            found = f"{len(restrict_to(planned, document.open_plan(old)).actions):,} actions"
+            found = f"{len(restrict_to(planned, plan_file.open_plan(old)).actions):,} actions"
         case "read whole, text":
-            read = document.read(old)
+            read = plan_file.read(old)
             before = time.process_time() - started
             found = f"{sum(1 for _line in write_lines(plan_report(read), width=80)):,} lines"
         case "read whole, Markdown":
-            read = document.read(old)
+            read = plan_file.read(old)
             before = time.process_time() - started
             found = f"{len(write_markdown(plan_report(read))):,} characters"
         case _:

@@ -30,7 +30,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, Unknown
 from reconciler.operations import Operation
-from reconciler.plan import document, limits, planner, recheck
+from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.review import Reviewed, restrict_to
 from reconciler.policies.cluster import Cluster
 from reconciler.scan import scan
@@ -72,7 +72,7 @@ class ApplyResult:
         """The header of results.json."""
         return results.ResultsHeader(
             run_id=self.run_id,
-            plan_digest=document.digest(self.plan),
+            plan_digest=plan_file.digest(self.plan),
             cluster=self.plan.cluster,
             cluster_id=self.plan.cluster_id,
             started_at_ms=self.started_at_ms,
@@ -184,7 +184,7 @@ def apply(
     outcomes: list[Outcome] = []
     with _open_unless(session, manifests.cluster, run) as kafka:
         action_journal = _open_journal(manifests.cluster, kafka, commit=planned.source.commit)
-        digest = document.digest(planned)
+        digest = plan_file.digest(planned)
         # Before the recheck: an old journal takes time, and nothing should delay the first request after it.
         intents = journal.interrupted_actions(action_journal, digest)
         if message := interrupted.progress_message(intents):
@@ -354,5 +354,5 @@ def _last_purges(request: ScanRequest, action_journal: ActionJournal) -> Mapping
 
 def schemas() -> Mapping[str, str]:
     """File name and text of each JSON Schema in schemas/."""
-    others = {"plan.json": document.schema(), "results.json": results.schema()}
+    others = {"plan.json": plan_file.schema(), "results.json": results.schema()}
     return {**schema.schemas(), **{name: json.dumps(value, indent=2) + "\n" for name, value in others.items()}}

@@ -18,7 +18,7 @@ from reconciler.errors import PlanUnusable, Refused, UsageError
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.pipeline import ApplyResult
-from reconciler.plan import document
+from reconciler.plan import plan_file
 
 
 @accepts_settings
@@ -63,7 +63,7 @@ def apply(
 
 def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
     """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
-    digest = document.digest(plan)
+    digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
             f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "

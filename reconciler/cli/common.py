@@ -16,7 +16,7 @@ from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
 from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
 from reconciler.pipeline import RunOptions
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.scan.session import SparkTarget
 
 
@@ -75,7 +75,7 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
     """Split the words of PlanAndPaths, and read the plan if there is one. Raises PlanUnusable."""
     words = words or []
     if words and words[0].suffix == ".json":
-        return document.read(words[0]), words[1:]
+        return plan_file.read(words[0]), words[1:]
     return None, words
 
 

@@ -1,6 +1,5 @@
 """`reconciler journal`: prints the journal."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
-from reconciler.text.escape import harmless_json
+from reconciler.journal.entry import dump
 
 
 @accepts_settings
@@ -32,9 +31,7 @@ def journal(
                     report.write_lines(report.journal_report(entries), width=common.terminal_width()), color=color
                 )
             case Format.JSON:
-                return "".join(
-                    harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries
-                )
+                return "".join(f"{dump(entry)}\n" for entry in entries)
             case Format.MD | Format.GITHUB | Format.SARIF:
                 raise UsageError(f"-o {chosen}: journal prints text or json")
 

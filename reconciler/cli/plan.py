@@ -12,8 +12,8 @@ from reconciler.cli.common import DetailedExitcode, Full, Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
 from reconciler.model.plan import Plan
-from reconciler.plan import document
-from reconciler.plan.review import compare
+from reconciler.plan import plan_file
+from reconciler.plan.diff import compare
 from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
 
@@ -35,7 +35,7 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
     renderers: dict[Format, console.Renderer] = {
         Format.TEXT: text,
         Format.MD: lambda _color: report.write_markdown(report.plan_report(plan)),
-        Format.JSON: lambda _color: document.lines(plan),
+        Format.JSON: lambda _color: plan_file.lines(plan),
         Format.GITHUB: lambda _color: report.write_annotations(report.plan_report(plan)),
     }
     console.emit_formats(settings, "a plan", renderers)
@@ -74,7 +74,7 @@ def plan(
     expires_after_ms = parse_duration("--expires-after", expires_after)
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
-    reviewed = document.open_plan(within) if within else None
+    reviewed = plan_file.open_plan(within) if within else None
     parts = list(common.clusters(common.load(paths, settings), settings))
     if len(parts) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
@@ -99,7 +99,7 @@ def plan(
             codes.append(error.exit_code)
             continue
         if out:
-            document.write(planned, out)
+            plan_file.write(planned, out)
         show_plan(planned, settings, full=full, saved_to=out)
         codes.append(exit_code(planned, detailed=detailed_exitcode))
     return worst_exit_code(codes)
@@ -125,7 +125,7 @@ def plan_diff(
     new: Annotated[Path, typer.Argument(help="The newer saved plan.")],
 ) -> int:
     """Show what changed between two saved plans."""
-    comparison = compare(document.open_plan(old, proven=False), document.open_plan(new, proven=False))
+    comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
     renderers: dict[Format, console.Renderer] = {
         Format.TEXT: lambda color: console.render_stream(
             report.write_lines(report.diff_report(comparison), width=common.terminal_width()), color=color
@@ -145,6 +145,6 @@ def show(
     full: Full = False,
 ) -> int:
     """Print a saved plan in any format."""
-    planned = document.read(saved)
+    planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)

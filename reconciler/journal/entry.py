@@ -3,18 +3,19 @@
 Where the lines are stored is decided in journal/file.py and kafka/journal_topic.py.
 """
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Literal
 
+from reconciler import codec
+from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
+from reconciler.model.bounds import EpochMs, Total
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.text.escape import harmless_json
 
-FORMAT = 1
+FORMAT: Literal[2] = 2
 
 
 class Event(StrEnum):
@@ -39,20 +40,22 @@ class JournalEntry:
     `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
     """
 
+    v: Literal[2] = FORMAT
+    at_ms: EpochMs
     event: Event
-    at_ms: int
-    run_id: str
-    plan_digest: str
+    run_id: str = field(metadata={"name": "run"})
+    plan_digest: str = field(metadata={"name": "plan"})
     address: Address
     operation: str
-    request: tuple[tuple[str, str | int], ...]
-    author: Author = Author()
+    request: Mapping[str, str | int]
+    who: str | None = None
+    commit: str | None = None
     status: Status | None = None
     detail: str | None = None
     code: str | None = None
     read_back: str | None = None
     sends: int | None = None
-    removed_max: int | None = None
+    removed_max: Total | None = None
 
     @property
     def partition(self) -> TopicPartition | None:
@@ -60,31 +63,6 @@ class JournalEntry:
         if self.operation != "delete_records":
             return None
         return TopicPartition(self.address.name, self.address.partition)
-
-    def as_json(self) -> dict[str, Any]:
-        """The object of one journal line."""
-        line: dict[str, Any] = {
-            "v": FORMAT,
-            "at_ms": self.at_ms,
-            "event": self.event.value,
-            "run": self.run_id,
-            "plan": self.plan_digest,
-            "address": [self.address.kind, self.address.policy, self.address.name, self.address.partition],
-            "operation": self.operation,
-            "request": dict(self.request),
-            "who": self.author.who,
-            "commit": self.author.commit,
-        }
-        if self.event is Event.OUTCOME:
-            line |= {
-                "status": None if self.status is None else self.status.value,
-                "detail": self.detail,
-                "code": self.code,
-                "read_back": self.read_back,
-                "sends": self.sends,
-                "removed_max": self.removed_max,
-            }
-        return line
 
 
 def intents(
@@ -99,8 +77,9 @@ def intents(
             plan_digest=plan_digest,
             address=action.address,
             operation=action.OPERATION,
-            request=tuple(action.request().items()),
-            author=author,
+            request=action.request(),
+            who=author.who,
+            commit=author.commit,
         )
         for action in actions
     ]
@@ -118,8 +97,9 @@ def outcomes(
             plan_digest=plan_digest,
             address=outcome.action.address,
             operation=outcome.action.OPERATION,
-            request=tuple(outcome.action.request().items()),
-            author=author,
+            request=outcome.action.request(),
+            who=author.who,
+            commit=author.commit,
             status=outcome.status,
             detail=outcome.detail,
             code=outcome.code,
@@ -131,33 +111,30 @@ def outcomes(
     ]
 
 
+_CODEC = codec.Codec(JournalEntry, omit_none=True)
+
+
 def dump(entry: JournalEntry) -> str:
-    """One line of ASCII JSON without its newline."""
-    return harmless_json(json.dumps(entry.as_json(), ensure_ascii=True, separators=(",", ":")))
+    """Return one line of ASCII JSON without its newline; what is not known is left out.
+
+    Raises JournalUnavailable for a text that JSON cannot hold: without its intent nothing may be sent.
+    """
+    try:
+        return _CODEC.encode(entry)
+    except ValueError as error:
+        raise JournalUnavailable(
+            f"an entry cannot be stored in the journal: {error}; nothing is sent without it"
+        ) from None
 
 
 def parse(line: str | bytes) -> JournalEntry:
-    """The inverse of `dump`. Raises ValueError for anything else."""
+    """Return the entry that `dump` wrote. Raises ValueError for anything else."""
+    text = line.decode("ascii") if isinstance(line, bytes) else line
     try:
-        read = json.loads(line)
-        if read["v"] != FORMAT:
-            raise ValueError(f"journal format {read['v']!r} is not {FORMAT}: it was written by another version")
-        status = read.get("status")
-        return JournalEntry(
-            event=Event(read["event"]),
-            at_ms=int(read["at_ms"]),
-            run_id=str(read["run"]),
-            plan_digest=str(read["plan"]),
-            address=Address(*read["address"]),
-            operation=str(read["operation"]),
-            request=tuple(read["request"].items()),
-            author=Author(who=read["who"], commit=read["commit"]),
-            status=None if status is None else Status(status),
-            detail=read.get("detail"),
-            code=read.get("code"),
-            read_back=read.get("read_back"),
-            sends=read.get("sends"),
-            removed_max=read.get("removed_max"),
-        )
-    except (KeyError, TypeError, AttributeError) as missing:
-        raise ValueError(f"not a journal entry: {missing!r}") from None
+        return _CODEC.decode(text.rstrip("\n"))
+    except ValueError as error:
+        read = codec.parse(text)
+        version = read.get("v", FORMAT) if isinstance(read, dict) else FORMAT
+        if version != FORMAT:
+            raise ValueError(f"journal format {version!a} is not {FORMAT}: it was written by another version") from None
+        raise ValueError(f"not a journal entry: {error}") from None

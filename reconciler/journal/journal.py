@@ -139,7 +139,8 @@ def interrupted_actions(journal: ActionJournal, plan_digest: str) -> Mapping[Add
 
 def whoami() -> str:
     """The author of journal entries: the actor of the CI run, or the user at the host."""
-    return os.environ.get("GITHUB_ACTOR") or f"{_user()}@{socket.gethostname()}"
+    actor = os.environ.get("GITHUB_ACTOR") or f"{_user()}@{socket.gethostname()}"
+    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text
 
 
 def _user() -> str:

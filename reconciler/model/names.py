@@ -6,6 +6,7 @@ Nothing here knows what is done to them.
 import re
 from dataclasses import dataclass
 
+from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.text.escape import display_name, quoted
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
@@ -17,8 +18,8 @@ GROUP_KIND = "GroupRemoval"
 class TopicPartition:
     """One partition of one topic; sorts by topic, then by number."""
 
-    topic: str
-    partition: int
+    topic: NonEmpty
+    partition: Int32
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"

@@ -3,10 +3,13 @@
 One decision per subject; doing nothing is a decision, too. Whether there is anything to apply is `Plan.actions`, asked here only.
 """
 
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reconciler.model.action import Action
+from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation
 
 
@@ -24,7 +27,7 @@ class Waiting:
     address: Address
     declared_at: SourceLocation
     reason: str
-    until_ms: int | None = None
+    until_ms: EpochMs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class LimitVerdict:
     `observed` None: it could not be computed, which refuses like a passed limit. `waivers`: the waivers that were used.
     """
 
-    id: str
+    id: NonEmpty
     limit: float
     observed: float | None
     passed: bool
@@ -66,6 +69,10 @@ class LimitVerdict:
     worst: Address | None = None
     """The policy that caused most of it."""
     waivers: tuple["UsedWaiver", ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(number) for number in (self.limit, self.observed or 0)):
+            raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +83,7 @@ class UsedWaiver:
     policy: Address
     limit: str
     value: float
-    expires_ms: int
+    expires_ms: InstantMs
     declared_at: SourceLocation
 
 
@@ -87,12 +94,16 @@ class ManifestFile:
     path: str
     sha256: str
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ValueError(f"sha256 is {self.sha256!a}, expected 64 hexadecimal digits")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where the manifests came from. `commit` None: not a git checkout. `dirty`: it had uncommitted changes."""
 
-    commit: str | None = None
+    commit: NonEmpty | None = None
     dirty: bool = False
     manifests: tuple[ManifestFile, ...] = ()
 

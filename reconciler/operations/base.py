@@ -72,6 +72,30 @@ class Operation(Action):
     def subject(self) -> Subject:
         """What the request names. A plan holds one action of an operation for a subject."""
 
+    # --- plan file
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("OPERATION", "irreversible", "request", "approved", "impact")
+    """What the plan file shows beside the fields."""
+
+    @abstractmethod
+    def approved(self) -> Mapping[str, object]:
+        """Return what an approval binds besides address and request: every value that recheck tests for equality.
+
+        The plan's digest covers these values in this order. Another order or name makes every digest another.
+        """
+
+    @abstractmethod
+    def impact(self) -> Mapping[str, object]:
+        """Return the upper bound of what the action costs, by the field names of the plan file.
+
+        `records_removed_max`, where there is one, is summed up over a plan; None: unbounded.
+        """
+
+    def check_subject(self, name: str, partition: int = -1) -> None:
+        """Raise ValueError where the address names another subject than the request."""
+        if self.address.name != name or self.address.partition != partition:
+            raise ValueError(f"the address {str(self.address)!a} names another subject than the request")
+
     # --- reports
 
     TITLE: ClassVar[str]

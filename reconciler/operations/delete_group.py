@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
+from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult, ResponseAction
@@ -37,9 +38,9 @@ class ObservedGroup:
     state: GroupState
     commits: int
     commit_topics: int
-    fingerprint: str
-    last_activity_ms: int | None
-    newest_record: tuple[int, int] | None
+    fingerprint: NonEmpty
+    last_activity_ms: EpochMs | None
+    newest_record: tuple[Int32, Int64] | None
 
 
 def absence_block(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> BlockReason | None:
@@ -113,7 +114,7 @@ class DeleteGroup(Operation):
     APPLIED: ClassVar[str] = "removed, absent from a complete listing"
     SATISFIED: ClassVar[str] = "someone else removed it, absent from a complete listing"
 
-    group: str
+    group: NonEmpty
     idle_for_ms: int
     seen: ObservedGroup
 
@@ -131,6 +132,26 @@ class DeleteGroup(Operation):
 
     def request(self) -> Mapping[str, str | int]:
         return {"group": self.group}
+
+    # --- plan file
+
+    def approved(self) -> Mapping[str, object]:
+        return {
+            "type": self.seen.type,
+            "fingerprint": self.seen.fingerprint,
+            "newest_record": self.seen.newest_record,
+            "idle_for_ms": self.idle_for_ms,
+        }
+
+    def impact(self) -> Mapping[str, object]:
+        return {"commits_lost": self.seen.commits, "topics": self.seen.commit_topics}
+
+    def __post_init__(self) -> None:
+        self.check_subject(self.group)
+        if self.idle_for_ms and (self.seen.newest_record is None or self.seen.last_activity_ms is None):
+            raise ValueError(
+                "idle_for_ms is set and the evidence of idleness (last_activity_ms, newest_record) is missing"
+            )
 
     # --- reports
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Status
@@ -78,13 +79,13 @@ class Preconditions:
 class ObservedPartition:
     """The partition as the scan saw it."""
 
-    topic_id: str
+    topic_id: NonEmpty
     log_start: int
     stable_end: int
     high_watermark: int
-    leader: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    leader: Int32
+    replicas: tuple[Int32, ...]
+    in_sync: tuple[Int32, ...]
 
 
 def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition | BlockReason:
@@ -225,6 +226,26 @@ class DeleteRecords(Operation):
     def records_removed_max(self, start: int | None) -> int:
         log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
         return max(0, self.before_offset - log_start)
+
+    # --- plan file
+
+    def approved(self) -> Mapping[str, object]:
+        return {"topic_id": self.seen.topic_id, "guard": self.guard}
+
+    def impact(self) -> Mapping[str, object]:
+        skips = [{"group": group, "records_max": records} for group, records in self.skips]
+        return {"records_removed_max": self.records_max, "skips": skips}
+
+    def __post_init__(self) -> None:
+        if not self.seen.log_start < self.before_offset <= self.seen.stable_end:
+            raise ValueError(
+                f"before_offset is {self.before_offset}, which is not above the log start {self.seen.log_start} and at "
+                f"or below the stable end {self.seen.stable_end}"
+            )
+        self.check_subject(self.partition.topic, self.partition.partition)
+        guard = self.guard
+        if self.vouched and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
+            raise ValueError("vouched is true, but no named group under consumers: block vouches for these records")
 
     # --- reports
 

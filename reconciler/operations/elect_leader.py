@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
+from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition, format_subject
@@ -35,10 +36,10 @@ _MOVES_MAX = 4
 class ObservedLeadership:
     """Who led the partition when it was scanned. `leader` None: leaderless."""
 
-    topic_id: str
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    topic_id: NonEmpty
+    leader: Int32 | None
+    replicas: tuple[Int32, ...]
+    in_sync: tuple[Int32, ...]
 
 
 ELECTIONS = Limit(
@@ -74,7 +75,7 @@ class ElectLeader(Operation):
 
     partition: TopicPartition
     election: Election
-    leader_wanted: int | None
+    leader_wanted: Int32 | None
     seen: ObservedLeadership
 
     @property
@@ -91,6 +92,26 @@ class ElectLeader(Operation):
             "partition": self.partition.partition,
             "election": self.election.value,
         }
+
+    # --- plan file
+
+    def approved(self) -> Mapping[str, object]:
+        return {
+            "topic_id": self.seen.topic_id,
+            "replicas": self.seen.replicas,
+            "leader_wanted": self.leader_wanted,
+        }
+
+    def impact(self) -> Mapping[str, object]:
+        return {"records_removed_max": 0 if self.election is Election.PREFERRED else None}
+
+    def __post_init__(self) -> None:
+        self.check_subject(self.partition.topic, self.partition.partition)
+        if self.election is Election.PREFERRED:
+            if self.seen.replicas[:1] != (self.leader_wanted,):
+                raise ValueError("leader_wanted is not the first of the replicas, as a preferred election has it")
+        elif self.leader_wanted is not None or self.seen.leader is not None:
+            raise ValueError("an unclean election is for a partition without a leader, and cannot choose the next one")
 
     # --- reports
 

@@ -18,7 +18,7 @@ from reconciler.model.description import SizeChange
 from reconciler.model.names import Address
 from reconciler.model.plan import Source
 from reconciler.operations.base import Operation
-from reconciler.plan.document.digest import approved_fields
+from reconciler.plan.plan_file import approved_fields
 from reconciler.text.escape import quoted
 
 
@@ -33,7 +33,7 @@ class Change(StrEnum):
 
 
 class Difference(NamedTuple):
-    """One approved value that differs. `path`: as in the plan file, such as `equal.topic_id`."""
+    """One approved value that differs. `path`: as in the plan file, such as `approved.topic_id`."""
 
     path: str
     old: str
@@ -66,7 +66,7 @@ class ActionDiff:
 
     @property
     def details(self) -> tuple[str, ...]:
-        """One line for each value that differs: `equal.topic_id: a → b`. Worked out on demand."""
+        """One line for each value that differs: `approved.topic_id: a → b`. Worked out on demand."""
         if (size_change := self.size_change) is not None:
             return size_change.details
         return tuple(f"{path}: {old} → {new}" for path, old, new in self.differences)

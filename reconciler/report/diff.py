@@ -8,10 +8,7 @@ from typing import cast
 from reconciler.model.names import format_address, format_policy, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison, PlanRef
-from reconciler.plan.document import rows
-from reconciler.plan.document.checks import instant
-from reconciler.plan.document.digest import digest_of
-from reconciler.plan.document.reader import PlanFile
+from reconciler.plan.plan_file import PlanFile, action_row, digest_of
 from reconciler.report.grouping import FOLD_ABOVE, grouped
 from reconciler.report.tree import Item, Report, Section, Severity
 from reconciler.text import formatting
@@ -130,8 +127,8 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
             "address": str(entry.address),
             "change": entry.change.value,
             "details": entry.details,
-            "old": None if entry.old is None else rows.action_row(entry.old),
-            "new": None if entry.new is None else rows.action_row(entry.new),
+            "old": None if entry.old is None else action_row(entry.old),
+            "new": None if entry.new is None else action_row(entry.new),
         }
         yield f"{separator}{harmless_json(json.dumps(row))}"
         separator = ",\n"
@@ -141,7 +138,7 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
 def _identity(side: PlanRef) -> dict[str, str | None]:
     return {
         "cluster_id": side.cluster_id,
-        "observed_at": instant(side.observed_at_ms),
+        "observed_at": formatting.format_exact_instant(side.observed_at_ms),
         "commit": side.source.commit,
         "plan_digest": _digest(side),
     }

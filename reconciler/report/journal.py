@@ -28,10 +28,11 @@ def _item(entry: JournalEntry) -> Item:
 
 def _intent(entry: JournalEntry) -> Phrase:
     request = join(
-        ", ", *((f"{key} ", str(value) if isinstance(value, int) else name(value)) for key, value in entry.request)
+        ", ",
+        *((f"{key} ", str(value) if isinstance(value, int) else name(value)) for key, value in entry.request.items()),
     )
-    author: Phrase = (" by ", sentence(entry.author.who)) if entry.author.who else ()
-    commit: Phrase = (" from ", name(entry.author.commit[:7])) if entry.author.commit else ()
+    author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
+    commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()
     return (f"intent: {entry.operation} (", *request, ")", *author, *commit)
 
 

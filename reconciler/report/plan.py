@@ -7,7 +7,7 @@ from functools import partial
 from reconciler.model.names import format_location, format_policy, format_subject
 from reconciler.model.plan import Blocked, Plan, Skipped, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
-from reconciler.plan.document.digest import digest
+from reconciler.plan.plan_file import digest
 from reconciler.report import grouping
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text import formatting

@@ -91,6 +91,8 @@ def escape_text(sentence: str) -> str:
 
 def harmless_json(text: str) -> str:
     """The same JSON without anything that a CI runner reads as a command. The JSON must be pure ASCII."""
+    if "::" not in text and "##[" not in text and "\x7f" not in text:  # a tenth of the time, for nearly every text
+        return text
     return _COMMAND.sub(lambda found: escape_char(found[0]), text)
 
 

@@ -1,8 +1,9 @@
 """Formats numbers, times and counted nouns for people. Ages are relative to an instant of the caller."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
 _UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -35,25 +36,33 @@ def approximate_duration(ms: int) -> str:
     return " ".join(parts[:2])
 
 
-def format_instant(ms: int) -> str:
+def format_exact_instant(ms: int) -> str:
     """RFC 3339 in UTC with `Z`; milliseconds only where there are some.
 
-    A bare number where no calendar has the instant: producers write any timestamp into records.
+    Raises ValueError for an instant outside the years 1 to 9999.
     """
-    return _format_instant(ms, "milliseconds" if ms % 1000 else "seconds")
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        raise ValueError(f"{ms} ms since 1970 is not an instant of the years 1 to 9999") from None
+    return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")
+
+
+def format_instant(ms: int) -> str:
+    """`format_exact_instant`, or a bare number: producers write any timestamp into records."""
+    return _format_instant(ms, ms)
 
 
 def format_time(ms: int) -> str:
     """`format_instant` in whole seconds."""
-    return _format_instant(ms, "seconds")
+    return _format_instant(ms, ms - ms % 1000)
 
 
-def _format_instant(ms: int, timespec: str) -> str:
+def _format_instant(ms: int, rounded_ms: int) -> str:
     try:
-        moment = datetime.fromtimestamp(ms / 1000, tz=UTC)
-    except (ValueError, OverflowError, OSError):
+        return format_exact_instant(rounded_ms)
+    except ValueError:
         return f"{ms} ms since 1970"
-    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def until(ms: int, *, now_ms: int) -> str:

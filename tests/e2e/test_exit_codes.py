@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -53,15 +53,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with all sorts of saved plans, and manifests of an unavailable cluster."""
     root = tmp_path_factory.mktemp("codes")
     acts = plan(purge(), expires_at_ms=FAR_MS)
-    document.write(acts, root / "acts.json")
-    document.write(plan(satisfied("RetentionFloor/a/b[0]")), root / "settled.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), root / "refused.json")
-    document.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), root / "expired.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), root / "other.json")
+    plan_file.write(acts, root / "acts.json")
+    plan_file.write(plan(satisfied("RetentionFloor/a/b[0]")), root / "settled.json")
+    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), root / "refused.json")
+    plan_file.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), root / "expired.json")
+    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), root / "other.json")
     text = (root / "acts.json").read_text()
     (root / "edited.json").write_text(text.replace("98213", "98214"))
     (root / "cut.json").write_text(text[:-200])
-    (root / "newer.json").write_text(text.replace('"format_version": "1.0"', '"format_version": "2.0"'))
+    (root / "newer.json").write_text(text.replace('"format_version": "2.0"', '"format_version": "3.0"'))
     with unused_address() as away:
         (root / "manifests").mkdir()
         head = HEAD % ("prod-eu", acts.cluster_id, json.dumps([away]), "")

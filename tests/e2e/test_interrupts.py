@@ -149,7 +149,7 @@ def test_kills_at_random_moments(world: World) -> None:
         assert process.returncode == -signal.SIGKILL
         assert not (world.folder / "results.json").exists()
         with world.journal.open("ab") as journal:
-            journal.write(b'{"v":1,"at_ms":17')
+            journal.write(b'{"v":2,"at_ms":17')
         shown = reconciler(world.folder, "journal", "-o", "json")
         assert shown.returncode == 0, shown.stderr
         assert len(shown.stdout.splitlines()) == lines(world) >= moment

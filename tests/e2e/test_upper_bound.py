@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from reconciler.operations.delete_records import DeleteRecords
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -59,8 +59,8 @@ metadata: {{name: dead}}
 spec: {{groups: [{still}, {moved}], idleFor: 0s}}
 """)
     said(tmp_path, "plan", "--out", "reviewed.json")
-    edited = document.read(tmp_path / "reviewed.json")
-    document.write(
+    edited = plan_file.read(tmp_path / "reviewed.json")
+    plan_file.write(
         replace(
             edited,
             decisions=tuple(

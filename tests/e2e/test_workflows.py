@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from reconciler import gitops
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
@@ -343,9 +343,9 @@ def test_only_the_plan_that_was_approved_is_applied(repository: Repository, clus
     def exchange(environment: str) -> bool:
         if environment == "eu":
             path = repository.state / "artifacts" / str(repository.hub.runs) / "apply-eu" / "eu" / "plan.json"
-            plan = document.read(path)
+            plan = plan_file.read(path)
             only = tuple(action for action in plan.actions if exchanged in str(action.address))
-            document.write(replace(plan, decisions=only), path)
+            plan_file.write(replace(plan, decisions=only), path)
         return True
 
     repository.hub.approve = exchange

@@ -29,7 +29,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.plan import document, recheck
+from reconciler.plan import plan_file, recheck
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
@@ -146,7 +146,7 @@ class _Driver:
         checked = self.rechecked(planned)
         outcomes = list(checked.outcomes)
         if all(verdict.passed for verdict in checked.limits):
-            return [*outcomes, *self.send(checked.remaining, document.digest(planned), stop)]
+            return [*outcomes, *self.send(checked.remaining, plan_file.digest(planned), stop)]
         refused = [Outcome(action=each, status=Status.NOT_ATTEMPTED, detail="refused") for each in checked.remaining]
         return [*outcomes, *refused]
 

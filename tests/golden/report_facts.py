@@ -13,7 +13,7 @@ from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.text import escape, formatting
 from tests import rendering as report
 from tests.golden.wording import mentions
@@ -47,7 +47,7 @@ def assert_text(plan: Plan) -> None:
     for decision in plan.decisions:
         if isinstance(decision, Waiting | Skipped):
             assert_items(full_text, [(format_subject(decision.address), escape.escape_sentence(decision.reason))])
-    assert bool(plan.actions) == any(document.digest(plan) in line for line in lines)
+    assert bool(plan.actions) == any(plan_file.digest(plan) in line for line in lines)
 
 
 def assert_markdown(plan: Plan) -> None:
@@ -60,7 +60,7 @@ def assert_markdown(plan: Plan) -> None:
     assert_items(shown, block_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose, full=False))
     assert_items(shown, header_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose))
     assert totals(plan) in map(numbers, text.splitlines())
-    assert document.digest(plan) in text.splitlines()[-1]
+    assert plan_file.digest(plan) in text.splitlines()[-1]
     for kind in (Waiting, Skipped):
         decisions = [decision for decision in plan.decisions if isinstance(decision, kind)]
         assert bool(decisions) == (f"<summary>{len(decisions):,} {kind.__name__.lower()}</summary>" in text)
@@ -96,7 +96,7 @@ def assert_annotations(plan: Plan) -> None:
         assert mentions(message, *subject_facts(first.address, count, str))
         assert escape.command_data(escape.escape_sentence(first.next_step)) in message
     assert lines[-1].startswith("::notice ")
-    notice = lines[-1].rpartition("::")[2].partition(document.digest(plan))
+    notice = lines[-1].rpartition("::")[2].partition(plan_file.digest(plan))
     assert notice[1]
     assert numbers(notice[0]) == totals(plan)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.plan import document, recheck
+from reconciler.plan import plan_file, recheck
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, worlds
 
@@ -39,7 +39,7 @@ def test_no_order_changes_a_plan(world: World, seed: int) -> None:
         world, policies=tuple(shuffled(world.policies)), waivers=tuple(shuffled(world.waivers)), snapshot=facts
     ).plan()
     assert again == planned
-    assert document.digest(again) == document.digest(planned)
+    assert plan_file.digest(again) == plan_file.digest(planned)
 
 
 @given(worlds())

@@ -19,16 +19,17 @@ from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from tests.strategies import examples
 from tests.strategies import plans as made
+from tests.strategies.examples import plan_text
 
 
 def read_back(plan: Plan) -> Plan:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
-        document.write(plan, path)
-        return document.read(path)
+        plan_file.write(plan, path)
+        return plan_file.read(path)
 
 
 @given(made.plans())
@@ -37,13 +38,13 @@ def test_plan_to_json_to_plan_is_the_identity(plan: Plan) -> None:
     bytes."""
     read = read_back(plan)
     assert read == plan
-    assert document.dumps(read) == document.dumps(plan)
+    assert plan_text(read) == plan_text(plan)
 
 
 @given(made.plans())
 def test_the_file_is_one_json_document_of_printable_ascii(plan: Plan) -> None:
     """Any JSON reader can read a plan, and showing the raw file on a terminal is harmless."""
-    text = document.dumps(plan)
+    text = plan_text(plan)
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
     parsed = json.loads(text)
@@ -68,13 +69,13 @@ def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: SourceLo
         notes=(),
         incomplete=("something",),
     )
-    assert document.digest(later) == document.digest(plan)
+    assert plan_file.digest(later) == plan_file.digest(plan)
 
 
 @given(made.plans())
 def test_the_digest_is_of_the_actions_only(plan: Plan) -> None:
     """What waits, is blocked or satisfied is not carried out, so an approval does not bind it."""
-    assert document.digest(dataclasses.replace(plan, decisions=plan.actions)) == document.digest(plan)
+    assert plan_file.digest(dataclasses.replace(plan, decisions=plan.actions)) == plan_file.digest(plan)
 
 
 @given(made.plans(of=made.actions, max_size=4), made.actions)
@@ -82,7 +83,7 @@ def test_another_action_is_another_digest(plan: Plan, more: Action) -> None:
     """An action more or less shows."""
     assume(all(decision.address != more.address for decision in plan.decisions))
     larger = dataclasses.replace(plan, decisions=tuple(sorted((*plan.decisions, more), key=lambda d: d.address)))
-    assert document.digest(larger) != document.digest(plan)
+    assert plan_file.digest(larger) != plan_file.digest(plan)
 
 
 @given(made.delete_records(), st.data())
@@ -140,17 +141,17 @@ def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeade
 @given(made.plans(of=made.actions))
 def test_the_digest_can_be_recomputed_from_the_file_by_anyone(plan: Plan) -> None:
     """docs/plan.md's recipe, with nothing but a JSON library and sha256."""
-    written = json.loads(document.dumps(plan))
+    written = json.loads(plan_text(plan))
     assert written["plan_digest"] == examples.digest_by_hand(written)
 
 
 def digest_of(action: Action) -> str:
-    return document.digest(examples.plan(action))
+    return plan_file.digest(examples.plan(action))
 
 
 def test_writing_to_a_stream_is_the_same_text() -> None:
     """`-o json` prints what `--out` saves."""
     plan = examples.plan()
     stream = io.StringIO()
-    document.write(plan, stream)
-    assert stream.getvalue() == document.dumps(plan)
+    plan_file.write(plan, stream)
+    assert stream.getvalue() == plan_text(plan)

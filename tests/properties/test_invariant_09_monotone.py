@@ -13,9 +13,9 @@ from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
-from reconciler.plan import document, limits
+from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import ActionDiff, compare
-from reconciler.plan.document.digest import approved_fields as bound
+from reconciler.plan.plan_file import approved_fields as bound
 from reconciler.plan.review import restrict_to
 from tests.strategies.worlds import (
     World,
@@ -172,7 +172,7 @@ def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World
     old, new = (day.plan() for day in days)
     entries = list(compare(old, new).entries())
     told = [entry for entry in entries if not log_moved(entry) or bound(some(entry.old)) != bound(some(entry.new))]
-    assert (not told) == (document.digest(old) == document.digest(new))
+    assert (not told) == (plan_file.digest(old) == plan_file.digest(new))
     assert all(entry.change.value == "larger" for entry in entries if entry not in told)
     flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
     assert [(e.address, flip[e.change.value]) for e in entries if not log_moved(e)] == [

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from reconciler.journal.entry import Author, Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.outcome import Outcome, Status
 from tests.strategies import plans as made
 
@@ -28,8 +28,9 @@ def entries(draw: st.DrawFn) -> JournalEntry:
         plan_digest="sha256:" + "0" * 64,
         address=action.address,
         operation=action.OPERATION,
-        request=tuple(action.request().items()),
-        author=Author(who=draw(st.none() | made.prose), commit=draw(st.none() | made.prose)),
+        request=action.request(),
+        who=draw(st.none() | made.prose),
+        commit=draw(st.none() | made.prose),
         status=draw(st.none() | st.sampled_from(Status)),
         detail=draw(st.none() | made.prose),
         code=draw(st.none() | made.prose),

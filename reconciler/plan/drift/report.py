@@ -6,11 +6,12 @@ it is unread, and the report remembers what it was when it was last read.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import assert_never, cast
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, assert_never, cast
 
 from reconciler import operations
 from reconciler.model.action import Action, Mode
+from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.base import Operation
@@ -43,11 +44,11 @@ class Subject:
 
     address: Address
     sort: str
-    code: str | None
+    code: NonEmpty | None
     detail: str
     next_step: str
-    since_ms: int
-    drift_since_ms: int | None = None
+    since_ms: InstantMs
+    drift_since_ms: InstantMs | None = None
 
     def __post_init__(self) -> None:
         if self.sort not in drift_types():
@@ -74,14 +75,16 @@ class DriftReport:
     `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
     """
 
-    cluster: str
-    cluster_id: str
-    observed_at_ms: int
-    subjects: tuple[Subject, ...] = ()
-    unread: tuple[Subject, ...] = ()
-    incomplete: tuple[str, ...] = ()
+    DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
+
+    cluster: NonEmpty
+    cluster_id: NonEmpty
+    observed_at_ms: InstantMs
     refused: tuple[str, ...] = ()
-    tallies: tuple[PolicyTally, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
+    subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
+    unread: tuple[Subject, ...] = ()
 
     @property
     def unseen(self) -> bool:

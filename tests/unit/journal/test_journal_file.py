@@ -78,7 +78,7 @@ def test_entries_have_author_plan_and_request(cluster: FakeCluster, tmp_path: Pa
         for operation in ("elect_leader", "delete_group", "delete_records")
         for event in (Event.INTENT, Event.OUTCOME)
     ]
-    assert {(each.author.who, each.author.commit, each.plan_digest) for each in entries} == {("ann", "4f2c9aa", PLAN)}
+    assert {(each.who, each.commit, each.plan_digest) for each in entries} == {("ann", "4f2c9aa", PLAN)}
     assert dict(entries[4].request) == {"topic": "orders", "partition": 0, "before_offset": 60}
     assert entries[5].status is Status.APPLIED
     only = list(journal.entries(lambda address: address.kind == "GroupRemoval"))
@@ -95,15 +95,40 @@ def test_every_request_has_its_intent_first(cluster: FakeCluster, tmp_path: Path
 
 
 def test_names_survive_the_journal(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
-    """Group ids are arbitrary text: newlines, quotes and lone surrogates come back as they were."""
-    names = ["a\nb", 'quo"te', "\ud800", "\u2028", "a/b[3]", "x" * 5_000]
+    """Group ids are arbitrary text: newlines and quotes come back as they were."""
+    names = ["a\nb", 'quo"te', "\u2028", "a/b[3]", "x" * 5_000]
     for name in names:
         cluster.commit(name, {AT: 1})
     run(cluster, [removal(cluster, name) for name in names], tmp_path, journal=journal)
     assert {each.address.name for each in journal.entries()} == set(names)
 
 
-@pytest.mark.parametrize("torn", [b"{", b'{"v":1,"at_ms":17', b'{"v":1}', b"\x00\x00\x00"])
+def test_a_name_that_is_no_text_is_refused_before_any_request(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Half a surrogate pair cannot come from Kafka, whose names are UTF-8, and no JSON can hold it."""
+    with pytest.raises(JournalUnavailable, match="nothing is sent without it"):
+        journal.record_intents([removal(cluster, "\ud800")], run_id="r", plan_digest=PLAN, at_ms=1)
+    assert list(journal.entries()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"v":2,"at_ms":1.0,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o","request":{},"x":1}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o"}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+        b'{"v":2,"at_ms":1,"event":"meant","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+    ],
+)
+def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, line: bytes) -> None:
+    """1.0 for 1, an unknown, a missing or a repeated field: the clock cannot be trusted."""
+    journal.store.path.parent.mkdir()
+    journal.store.path.write_bytes(line + b"\n")
+    with pytest.raises(JournalUnavailable, match="damaged in the line"):
+        journal.last_purges()
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"v":2,"at_ms":17', b'{"v":2}', b"\x00\x00\x00"])
 def test_a_torn_last_line_is_harmless(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes
 ) -> None:
@@ -144,7 +169,7 @@ def test_a_journal_that_is_truncated_during_a_read_is_an_error(
 def test_another_format_is_refused(journal: ActionJournal) -> None:
     """A line of a later version is an error."""
     journal.store.path.parent.mkdir()
-    journal.store.path.write_text(json.dumps({"v": 2}) + "\n")
+    journal.store.path.write_text(json.dumps({"v": 3}) + "\n")
     with pytest.raises(JournalUnavailable, match="another version"):
         journal.last_purges()
 
@@ -169,7 +194,7 @@ def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path
     actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
     room = 500  # an intent and a part of its outcome
     with full_disk(room):
-        ended = {o.actions.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
+        ended = {o.action.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
     assert ended["GroupRemoval"].status is Status.APPLIED
     assert ended["RetentionFloor"].status is Status.NOT_ATTEMPTED
     assert [each.event for each in journal.entries()] == [Event.INTENT]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.block_codes import REASONS
-from reconciler.plan import document
-from reconciler.plan.document.header import FORMAT_VERSION
+from reconciler.plan import plan_file
+from reconciler.plan.plan_file import FORMAT_VERSION
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
@@ -39,6 +39,6 @@ def test_the_recipe_of_the_digest_is_right(case: Path) -> None:
 
 def test_every_field_of_the_header_is_explained() -> None:
     """A reader of the file finds each word on the page."""
-    for name in document.schema()["properties"]:
+    for name in plan_file.schema()["properties"]:
         assert f"`{name}`" in PAGE or name in ("kind", "$schema"), name
     assert f"`{FORMAT_VERSION}`" in PAGE

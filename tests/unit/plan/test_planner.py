@@ -505,12 +505,12 @@ def test_satisfied_is_a_decision_too() -> None:
 
 SCRIPT = """
 from tests.strategies.facts import *
-from reconciler.plan import document
+from reconciler.plan import plan_file
 facts = snapshot(*(partition(n, topic=t, at={DAY: 100}, readers=(reader("b", 3), reader("a", 2)), leader=2) for n in range(3) for t in ("x", "y", "z")),
                  *(group(g) for g in ("a", "b", "c")))
 policies = [floor("x", "y*", keep={"last": 60}, consumers="ignore"), floor("z*", "y*", keep={"last": 50}, name="second"), leaders(), removal("a", "b*")]
 plan = planned(policies, facts)
-print(document.digest(plan), plan)
+print(plan_file.digest(plan), plan)
 """
 
 

@@ -15,7 +15,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.plan.diff import ActionDiff, Change, compare, diff_actions
 from reconciler.plan.review import intersect, restrict_to
 from tests.strategies.examples import CLUSTER_ID, blocked, election, plan, purge, removal, satisfied, waiting
@@ -200,7 +200,7 @@ def test_other_replicas_or_another_election_are_beyond_review() -> None:
     again = election(topic_id=OTHER_ID)
     assert beyond(again, election()) == "the replicas are not those of the reviewed plan"
     assert beyond(election(unclean=True), election()) == "the reviewed election is preferred, this one is unclean"
-    assert "election" in beyond(election(leader_wanted=2), election())
+    assert "election" in beyond(election(replicas=(2, 1, 3), leader_wanted=2), election())
 
 
 def test_leaders_and_ranks_may_have_changed() -> None:
@@ -240,21 +240,21 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     reviewed = plan(purge("a"), purge("b"), removal(), election(), blocked())
     ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
     file = tmp_path / "reviewed.json"
-    document.write(reviewed, file)
-    saved = document.open_plan(file)
-    assert isinstance(saved, document.Saved)
+    plan_file.write(reviewed, file)
+    saved = plan_file.open_plan(file)
+    assert isinstance(saved, plan_file.PlanFile)
     assert restrict_to(ours, saved) == restrict_to(ours, reviewed)
     assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
     assert compare(saved, ours).tally == compare(reviewed, ours).tally
-    document.write(plan(purge("a"), purge("b"), purge("c")), file)
+    plan_file.write(plan(purge("a"), purge("b"), purge("c")), file)
     with pytest.raises(PlanUnusable, match="not the file that it was a moment ago"):
         restrict_to(ours, saved)
-    document.write(reviewed, file)
+    plan_file.write(reviewed, file)
     file.write_text(file.read_text().replace(purge().seen.topic_id, OTHER_ID))
     with pytest.raises(PlanUnusable, match="changed after it was made"):
         restrict_to(ours, saved)
     with pytest.raises(PlanUnusable, match="changed after it was made"):
-        document.open_plan(file)
+        plan_file.open_plan(file)
 
 
 def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
@@ -262,12 +262,12 @@ def test_a_plan_from_a_pipe_is_held_whole(tmp_path: Path) -> None:
     reviewed = plan(purge())
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writing = threading.Thread(target=document.write, args=(reviewed, pipe))
+    writing = threading.Thread(target=plan_file.write, args=(reviewed, pipe))
     writing.start()
-    assert document.open_plan(pipe) == reviewed
+    assert plan_file.open_plan(pipe) == reviewed
     writing.join()
     with pytest.raises(PlanUnusable, match="cannot read the plan"):
-        document.open_plan(tmp_path / "nowhere.json")
+        plan_file.open_plan(tmp_path / "nowhere.json")
 
 
 # --- compare
@@ -327,13 +327,13 @@ def test_details_tell_what_changed_inside() -> None:
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.change is Change.CHANGED
     assert entry.details == (
-        'equal.guard.accepted."aaa": none → 1',
-        'equal.guard.accepted."late": 52000 → 53000',
-        'equal.guard.accepted."z": 5 → none',
-        "equal.guard.every_ms: none → 30000",
-        'equal.guard.named.0: none → "billing"',
-        'equal.guard.named.1: none → "b"',
-        f"equal.topic_id: {old.seen.topic_id} → {OTHER_ID}",
+        'approved.guard.accepted."aaa": none → 1',
+        'approved.guard.accepted."late": 52000 → 53000',
+        'approved.guard.accepted."z": 5 → none',
+        "approved.guard.every_ms: none → 30000",
+        'approved.guard.named.0: none → "billing"',
+        'approved.guard.named.1: none → "b"',
+        f"approved.topic_id: {old.seen.topic_id} → {OTHER_ID}",
         "request.before_offset: 98213 → 99000",
     )
 
@@ -341,9 +341,9 @@ def test_details_tell_what_changed_inside() -> None:
 def test_details_of_removals_and_elections() -> None:
     moved = removal(fingerprint="cd" * 32)
     (entry,) = compare(plan(removal()), plan(moved)).entries()
-    assert entry.details == (f"equal.fingerprint: {'ab' * 32} → {'cd' * 32}",)
+    assert entry.details == (f"approved.fingerprint: {'ab' * 32} → {'cd' * 32}",)
     (other,) = compare(plan(election()), plan(election(replicas=(1, 3, 2)))).entries()
-    assert other.details == ("equal.replicas.1: 2 → 3", "equal.replicas.2: 3 → 2")
+    assert other.details == ("approved.replicas.1: 2 → 3", "approved.replicas.2: 3 → 2")
 
 
 def test_another_operation_at_one_address_is_a_change() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from reconciler.journal.entry import Author, Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
@@ -101,14 +101,14 @@ def mixed_outcomes() -> list[Outcome]:
 
 
 def journal_entries() -> list[JournalEntry]:
-    author = Author(who="ada@ci", commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc")
+    author = {"who": "ada@ci", "commit": "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"}
     common = {"run_id": "a1b2c3d4e5f6", "plan_digest": "sha256:" + "0" * 64}
     rows = []
     for number, action in enumerate((PURGES[0], removal(), election())):
-        request = (("group", "old-etl"),) if number == 1 else (("topic", "orders"), ("partition", number))
+        request = {"group": "old-etl"} if number == 1 else {"topic": "orders", "partition": number}
         head = {"at_ms": NOW_MS + number * 1_000, "address": action.address, "operation": "delete_records"} | common
         rows.append(
-            JournalEntry(**head, event=Event.INTENT, request=request, author=author if number else Author())  # type: ignore[arg-type]
+            JournalEntry(**head, event=Event.INTENT, request=request, **(author if number else {}))  # type: ignore[arg-type]
         )
         for status in (Status.APPLIED, Status.FAILED, Status.STALE, Status.SATISFIED):
             detail = "the broker said no" if status is Status.FAILED else ""
@@ -117,7 +117,7 @@ def journal_entries() -> list[JournalEntry]:
                     **head,  # type: ignore[arg-type]
                     event=Event.OUTCOME,
                     request=request,
-                    author=author,
+                    **author,
                     status=status,
                     detail=detail,
                     code="POLICY_VIOLATION" if detail else "NONE",

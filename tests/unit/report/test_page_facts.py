@@ -250,7 +250,7 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
             assert any(mentions(item, address, change, *facts) for item in shown), (change, address, facts)
         assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in shown) == len(rows)
         for side in (old, new):
-            assert any(report_facts.document.digest(side) in line for line in lines)
+            assert any(report_facts.plan_file.digest(side) in line for line in lines)
     details = [line.strip() for line in text if line.startswith("      ")]
     assert [line.removeprefix("  - ") for line in markdown if line.startswith("  - ")] == list(
         map(escape.markdown_prose, details)
@@ -322,9 +322,9 @@ def test_an_entry_of_the_journal_names_who_and_what() -> None:
     for entry, line in zip(entries, plain(render.journal_text(entries)), strict=True):
         facts = [formatting.format_time(entry.at_ms), str(entry.address), entry.run_id]
         if entry.status is None:
-            facts += [entry.operation, *(f"{name} {value}" for name, value in entry.request)]
-            facts += [entry.author.who] if entry.author.who else []
-            assert ((entry.author.commit or "4f2c9aa")[:7] in line) == bool(entry.author.commit)
+            facts += [entry.operation, *(f"{name} {value}" for name, value in entry.request.items())]
+            facts += [entry.who] if entry.who else []
+            assert ((entry.commit or "4f2c9aa")[:7] in line) == bool(entry.commit)
         else:
             facts += [entry.status, *(fact for fact in (entry.detail, entry.read_back) if fact)]
             assert (entry.code in line) == (entry.code != "NONE")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict, Plan, Skipped
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.report.plan import OPEN_ITEMS
 from tests import rendering as report
 from tests.golden.report_facts import items, numbers
@@ -22,7 +22,7 @@ def test_the_marker_identifies_the_comment() -> None:
     """A workflow finds its comment by cluster, and sees whether anything is new."""
     shown = plan(removal())
     assert report.markdown(shown).splitlines()[0] == (
-        f'<!-- reconciler-plan cluster="prod-eu" digest="{document.digest(shown)}" '
+        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(shown)}" '
         'commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc" truncated="no" -->'
     )
 
@@ -127,7 +127,7 @@ def test_no_comment_is_longer_than_its_limit(shown: Plan, limit: int) -> None:
     text = report.markdown(shown, limit_chars=limit)
     assert len(text) <= limit
     assert text.startswith("<!-- reconciler-plan ")
-    assert document.digest(shown) in text.splitlines()[-1]
+    assert plan_file.digest(shown) in text.splitlines()[-1]
     cut = 'truncated="yes"' in text.splitlines()[0]
     assert len(cut_notes(text)) == cut
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, Plan, Skipped, Source, UsedWaiver
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.report.terminal import wrapped
 from tests import rendering as report
 from tests.golden.report_facts import items, numbers
@@ -83,7 +83,7 @@ def test_a_saved_plan_says_where_and_how_long() -> None:
     """Also one without changes: somebody may want to apply it."""
     for shown in (plan(), plan(removal())):
         text = lines(shown, saved_to="plan.json")
-        assert mentions(text[-2], document.digest(shown))
+        assert mentions(text[-2], plan_file.digest(shown))
         assert mentions(text[-1], "2026-11-22T10:00:00Z", "1 d", "plan.json")
 
 

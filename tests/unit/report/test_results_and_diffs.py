@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import UsageError
-from reconciler.journal.entry import Author, Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Source
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy
-from reconciler.plan import document
+from reconciler.plan import plan_file
 from reconciler.plan.diff import Change, compare
 from tests import rendering as report
 from tests.golden.report_facts import items, numbers
@@ -125,7 +125,7 @@ def test_annotations_stand_at_the_manifest_and_are_few() -> None:
     assert len([line for line in shown if line.startswith("::warning")]) == 11
     assert numbers(shown[10]) == ["2"]
     assert re.match("::notice title=[^:]*prod-eu::", shown[11])
-    assert mentions(shown[11], "12 blocked", document.digest(plan(*many)))
+    assert mentions(shown[11], "12 blocked", plan_file.digest(plan(*many)))
 
 
 def test_no_annotation_is_left_out_in_silence() -> None:
@@ -161,7 +161,13 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
             ("GroupRemoval/dead-etl/other", "new", "12"),
             ("RetentionFloor/orders-gdpr/orders[1]", "larger", "98213", "99000", "787"),
             ("RetentionFloor/orders-gdpr/orders[2]", "smaller", "98213", "98000", "213"),
-            ("RetentionFloor/orders-gdpr/orders[3]", "changed", "equal.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"),
+            (
+                "RetentionFloor/orders-gdpr/orders[3]",
+                "changed",
+                "approved.topic_id",
+                "kAwXdc4bS8uMfEXAMPLE0g",
+                "another",
+            ),
         ),
         strict=True,
     ):
@@ -197,8 +203,10 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
     old = plan(purge(), removal(), source=Source(commit="abcdef1234"))
     new = plan(purge(before_offset=98_214), election())
     for name, one in (("old", old), ("new", new)):
-        document.write(one, tmp_path / f"{name}.json")
-    saved = compare(document.open_plan(tmp_path / "old.json"), document.open_plan(tmp_path / "new.json", proven=False))
+        plan_file.write(one, tmp_path / f"{name}.json")
+    saved = compare(
+        plan_file.open_plan(tmp_path / "old.json"), plan_file.open_plan(tmp_path / "new.json", proven=False)
+    )
     whole = compare(old, new)
     assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(whole)]
     assert report.diff_markdown(saved) == report.diff_markdown(whole)
@@ -235,10 +243,17 @@ def test_a_folded_change_says_what_changed() -> None:
     shown = [line.plain for line in report.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
     other_topic, other_guard = items(shown[3:-2])
     assert mentions(
-        other_topic, "changed", "25 partitions", "orders[0]", "equal.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
+        other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
     assert mentions(
-        other_guard, "changed", "25 partitions", "orders[25]", 'equal.guard.accepted."billing"', "5", "block", "ignore"
+        other_guard,
+        "changed",
+        "25 partitions",
+        "orders[25]",
+        'approved.guard.accepted."billing"',
+        "5",
+        "block",
+        "ignore",
     )
     for row in (other_topic, other_guard):
         assert row.startswith("  ~ RetentionFloor/orders-gdpr/orders ")
@@ -320,8 +335,9 @@ def test_the_journal_says_who_meant_what_and_what_became_of_it() -> None:
         plan_digest="sha256:x",
         address=Address.parse("RetentionFloor/a/orders[3]"),
         operation="delete_records",
-        request=(("topic", "orders"), ("partition", 3), ("before_offset", 98_213)),
-        author=Author(who="ci", commit="4f2c9aa0d1"),
+        request={"topic": "orders", "partition": 3, "before_offset": 98_213},
+        who="ci",
+        commit="4f2c9aa0d1",
     )
     outcome = replace(
         intent, event=Event.OUTCOME, status=Status.APPLIED, detail="", code="NONE", read_back="log start 98213"
