@@ -268,7 +268,7 @@ def elections(made: World, sizes: Apply, folder: Path) -> Seconds:
     path.write_text(json.dumps({"partitions": [{"topic": topic, "partition": number} for topic, number in wanted]}))
 
     def turn(contender: str) -> float:
-        if made.misled(wanted) < count:
+        if made.non_preferred(wanted) < count:
             made.mislead(wanted)
         match contender:
             case name if name == TOOL:

@@ -19,7 +19,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Messag
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from reconciler.sandbox import client
-from reconciler.sandbox.clients import Quiet, admin_client, producer_properties
+from reconciler.sandbox.client import DebugLogger, admin_client, producer_properties
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.tools import run_tool
 
@@ -125,7 +125,7 @@ class World:
             timeout_s=_LIMIT_S,
         )
         assert answer.returncode == 0, answer.stderr[-800:]
-        client.wait_until(lambda: self.misled(partitions) == len(partitions), _LIMIT_S, "another preference")
+        client.wait_until(lambda: self.non_preferred(partitions) == len(partitions), _LIMIT_S, "another preference")
         for server in self.servers.split(","):
             client.wait_until(partial(self.in_sync, server), _LIMIT_S, "all in sync")
 
@@ -225,7 +225,7 @@ def _produce(servers: str, partitions: Sequence[At], count: int) -> None:
     wanted = [at for at in partitions for _ in range(count)]
     for _ in range(10):
         refused.clear()
-        producer = Producer(properties, logger=Quiet())
+        producer = Producer(properties, logger=DebugLogger())
         for done, (topic, number) in enumerate(wanted):
             producer.produce(topic, b"x", partition=number, on_delivery=delivered)
             if done % 100 == 0:

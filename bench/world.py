@@ -16,7 +16,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.sandbox import client
-from reconciler.sandbox.clients import Quiet, admin_client, producer_properties
+from reconciler.sandbox.client import DebugLogger, admin_client, producer_properties
 from reconciler.sandbox.cluster import Cluster, start, stop
 
 PARTITIONS_PER_TOPIC = 50
@@ -200,7 +200,7 @@ def _produce(servers: str, names: Sequence[str]) -> None:
 
 def _refused(servers: str, wanted: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """What of these (topic, partition, time) a new client could not write, in an order that puts old before new."""
-    producer = Producer(producer_properties(servers) | {"linger.ms": 50}, logger=Quiet())
+    producer = Producer(producer_properties(servers) | {"linger.ms": 50}, logger=DebugLogger())
     refused: list[tuple[str, int, int]] = []
     for record in wanted:
         name, partition, at_ms = record

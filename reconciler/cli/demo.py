@@ -53,9 +53,9 @@ def demo(settings: Settings) -> int:
 def _show(sandbox: Cluster, settings: Settings, folder: Path) -> int:
     shutil.copytree(MANIFESTS, folder / "manifests")
     with console.progress(settings) as progress:
-        made = demo_data.create_demo_data(sandbox, progress)
-    with made:
-        made.wait_until_idle()
+        data = demo_data.create_demo_data(sandbox, progress)
+    with data:
+        data.wait_until_idle()
         _heading("The manifests: what this cluster should look like")
         for path in sorted((folder / "manifests").rglob("*.yaml")):
             console.write(f"--- {path.relative_to(folder)}\n{path.read_text(encoding='utf-8').strip()}\n\n")

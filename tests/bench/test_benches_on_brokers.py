@@ -14,10 +14,10 @@ from bench import world as scan_world
 from bench.apply_world import World, topic_names
 from bench.scan_rows import ENGINE, Bench
 from bench.sizes import TOY
-from reconciler.sandbox import client
-from reconciler.sandbox.clients import admin_client
+from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan.scan import Engine
+from tests import kafka_client
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -36,7 +36,7 @@ def _brokers_left_as_they_were(cluster: Cluster) -> Iterator[None]:
     for deletion in admin.delete_consumer_groups(list(filter(of_a_bench, groups))).values():
         deletion.result()
     topics = admin.list_topics(timeout=30).topics
-    client.delete_topics(cluster.bootstrap_servers, list(filter(of_a_bench, topics)))
+    kafka_client.delete_topics(cluster.bootstrap_servers, list(filter(of_a_bench, topics)))
 
 
 def of_a_bench(name: str) -> bool:

@@ -71,12 +71,12 @@ class World:
         assert not groups & set(self.dead)
         assert self.bystander in groups
         # Where a broker stood still others may have taken its place, beyond the plan: that is not the reconciler's doing.
-        assert not self.misled() & set(range(TURNED))
+        assert not self.non_preferred() & set(range(TURNED))
 
     def assert_as_before(self) -> None:
         assert set(self.log_starts().values()) == {0}
         assert set(self.dead) <= self.groups()
-        assert self.misled() == set(range(TURNED))
+        assert self.non_preferred() == set(range(TURNED))
 
 
 def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> World:
@@ -214,7 +214,7 @@ def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, An
 
 def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
     """What is told as applied is to be seen with Kafka's tools, and what was not attempted is as it was."""
-    starts, groups, misled = world.log_starts(), world.groups(), world.misled()
+    starts, groups, misled = world.log_starts(), world.groups(), world.non_preferred()
     for outcome in outcomes:
         request = outcome["request"]
         assert isinstance(request, dict)

@@ -12,6 +12,7 @@ from reconciler.plan import document
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests import kafka_client
 from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
 from tests.toolbox import list_groups, log_start_offsets
@@ -76,7 +77,7 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     )
     for name in (rose, tampered, forged, new):
         client.produce(servers, name, {0: [Record(b"x")] * 150})
-    client.delete_topics(servers, [again])
+    kafka_client.delete_topics(servers, [again])
     client.create_topics(servers, [Topic(again)])
     client.produce(servers, again, {0: [Record(b"x")] * 200})
     client.commit(servers, moved, {(new, 0): 5})

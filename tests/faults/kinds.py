@@ -12,7 +12,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox import client as workload
-from reconciler.sandbox.clients import admin_client
+from reconciler.sandbox.client import admin_client
 from tests.faults.world import READ_TO, World
 
 

@@ -33,6 +33,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.faults import witness
@@ -83,7 +84,7 @@ def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder
         report.violations.append("BROKEN " + traceback.format_exc())
     finally:
         _restore(world)
-        client.delete_topics(world.servers, list(world.topics))
+        kafka_client.delete_topics(world.servers, list(world.topics))
     report.seconds = time.monotonic() - began
     return report
 
@@ -279,7 +280,7 @@ def _settle(world: World) -> None:
     everyone = {broker.id for broker in world.cluster.brokers}
 
     def whole() -> bool:
-        if any(client.brokers_seen_by(f"127.0.0.1:{b.port}") != everyone for b in world.cluster.brokers):
+        if any(client.visible_brokers(f"127.0.0.1:{b.port}") != everyone for b in world.cluster.brokers):
             return False
         states = [s for topic in world.topics for s in client.partition_states(world.servers, topic).values()]
         return all(state.leader >= 0 and set(state.in_sync) == set(state.replicas) for state in states)

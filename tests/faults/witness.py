@@ -14,8 +14,8 @@ from reconciler.model.plan import Plan
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from reconciler.sandbox import client
-from reconciler.sandbox.clients import Quiet, consumer_properties
+from reconciler.sandbox.client import DebugLogger, consumer_properties
+from tests import kafka_client
 from tests.faults.world import FLOOR, At, World
 
 DONE = (Status.APPLIED, Status.SATISFIED)
@@ -128,7 +128,7 @@ def _bystanders(world: World, trial: Trial, seen: Seen) -> Iterator[str]:
         gone_with_topic = group == world.reader and world.topic("read") in world.ledger.recreated
         if group not in seen.groups and not gone_with_topic:
             yield f"GROUP {group} is gone and was not to be removed"
-    kept = client.committed(world.servers, world.bystander, [(world.topic("aside"), 0)])
+    kept = kafka_client.committed_offsets(world.servers, world.bystander, [(world.topic("aside"), 0)])
     if kept != {(world.topic("aside"), 0): 10}:
         yield f"GROUP the bystander's commit is {kept}"
     moved = world.ledger.brokers_disturbed or world.ledger.elected_by_others
@@ -193,7 +193,7 @@ def _consume(world: World, starts: Mapping[At, int]) -> tuple[dict[At, int], lis
         "auto.offset.reset": "earliest",
         "enable.partition.eof": True,
     }
-    consumer = Consumer(properties, logger=Quiet())
+    consumer = Consumer(properties, logger=DebugLogger())
     first: dict[At, int] = {}
     last: dict[At, int] = {}
     holes = []

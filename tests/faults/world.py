@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests import kafka_client
 from tests.toolbox import Toolbox
 
 DAY_MS = 86_400_000
@@ -146,7 +147,7 @@ class World:
     def recreate(self, topic: str) -> None:
         """Delete it and make it again under the same name, with a few records."""
         self.ledger.recreated[topic] = time.monotonic()
-        client.delete_topics(self.servers, [topic])
+        kafka_client.delete_topics(self.servers, [topic])
         count = self.topics[topic]
         client.create_topics(self.servers, [Topic(topic, count, 1 if topic == self.topic("single") else 3)])
         client.produce(self.servers, topic, {number: [Record(b"again")] * (FLOOR + 15) for number in range(count)})

@@ -13,8 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from reconciler.sandbox.client import wait_until
-from reconciler.sandbox.clients import admin_client
+from reconciler.sandbox.client import admin_client, wait_until
 
 
 @dataclass(frozen=True, slots=True)

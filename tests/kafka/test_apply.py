@@ -19,6 +19,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Journal
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
@@ -107,7 +108,7 @@ def disorder(cluster: Cluster) -> tuple[str, str, str]:
     client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
     client.commit(servers, group, {(topic, 0): 3})
     client.commit(servers, bystander, {(topic, 0): 9})
-    tools.move_preference(cluster, [(topic, 1)])
+    tools.change_preferred_leaders(cluster, [(topic, 1)])
     return topic, group, bystander
 
 
@@ -155,14 +156,14 @@ def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGatewa
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
-    client.delete_topics(servers, [topic])
+    kafka_client.delete_topics(servers, [topic])
     client.create_topics(servers, [client.Topic(topic, 3, 3)])
     client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
     client.commit(servers, group, {(topic, 2): 1})
     outcomes = send(actions, gateway, FileJournal(tmp_path / "journal.jsonl"))
     assert {outcome.status for outcome in outcomes} == {Status.STALE}
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
-    assert client.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
+    assert kafka_client.committed_offsets(servers, group, [(topic, 2)]) == {(topic, 2): 1}
 
 
 def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:

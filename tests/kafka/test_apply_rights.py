@@ -40,7 +40,7 @@ def guarded() -> Iterator[Cluster]:
             client.produce(servers, topic, {0: [Record(b"x")] * 20})
         for group in (DEAD_MINE, DEAD_THEIRS):
             client.commit(servers, group, {(LED, 0): 0})
-        tools.move_preference(cluster, [(LED, 0)])
+        tools.change_preferred_leaders(cluster, [(LED, 0)])
         for user in USERS:
             grant(
                 servers,

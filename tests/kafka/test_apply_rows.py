@@ -21,8 +21,9 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import ItemResult
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.sandbox import client
-from reconciler.sandbox.clients import admin_client
+from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.kafka.test_apply import connection, disorder, planned, send
 from tests.toolbox import log_start_offsets, partition_leaders
 
@@ -80,7 +81,7 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
     servers = cluster.bootstrap_servers
 
     def again() -> None:
-        client.delete_topics(servers, [topic])
+        kafka_client.delete_topics(servers, [topic])
         client.create_topics(servers, [client.Topic(topic, 3, 3)])
         client.produce(servers, topic, {0: [client.Record(b"x")] * 3})
 
@@ -96,7 +97,7 @@ def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp
         actions = planned(gateway, topic, group, 6)
         gone = [topic]
         outcome = ended(
-            gateway, which, actions, tmp_path, lambda gone=gone: client.delete_topics(cluster.bootstrap_servers, gone)
+            gateway, which, actions, tmp_path, lambda gone=gone: kafka_client.delete_topics(cluster.bootstrap_servers, gone)
         )
         assert outcome.status is Status.STALE, outcome
         assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
@@ -169,7 +170,7 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
         for member in members:
             member.__exit__(None, None, None)
     assert (outcome.status, outcome.code) == (Status.STALE, "NON_EMPTY_GROUP")
-    assert client.committed(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
+    assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
     assert bystander != group
 
 

@@ -50,7 +50,7 @@ def settled(cluster: Cluster) -> None:
     """All brokers see each other and the partitions of this file are in sync again."""
     everyone = {broker.id for broker in cluster.brokers}
     client.wait_until(
-        lambda: all(client.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
+        lambda: all(client.visible_brokers(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
         60,
         "all brokers",
     )

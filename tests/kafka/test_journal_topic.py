@@ -12,6 +12,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.toolbox import run_kafka_tool
@@ -104,7 +105,7 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
     journal = TopicJournal(connection, name)
     everywhere(cluster, name)
     journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
-    client.delete_topics(cluster.bootstrap_servers, [name])
+    kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     topic_journal.create_topic(connection, name, retention_ms=-1)
     everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="made again"):

@@ -11,8 +11,7 @@ import pytest
 from reconciler.errors import SandboxError
 from reconciler.sandbox import client, registry
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.parent_pipe import read_process
-from reconciler.sandbox.process import Process, identify
+from reconciler.sandbox.process import Process, identify, read_process
 from reconciler.sandbox.tools import run_tool
 
 pytestmark = pytest.mark.brokers
@@ -73,10 +72,10 @@ def test_a_paused_broker_is_there_and_does_not_answer(single: Cluster) -> None:
     single.pause(1)
     try:
         assert single.alive(1)
-        assert client.brokers_seen_by(single.bootstrap_servers, timeout_s=1) == frozenset()
+        assert client.visible_brokers(single.bootstrap_servers, timeout_s=1) == frozenset()
     finally:
         single.resume(1)
-    client.wait_until(lambda: client.brokers_seen_by(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
+    client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
 def test_nothing_is_left_when_the_owner_is_killed() -> None:
@@ -84,7 +83,7 @@ def test_nothing_is_left_when_the_owner_is_killed() -> None:
     with owner() as process:
         said = json.loads(process.stdout.readline()) if process.stdout else {}
         folder = Path(said["dir"])
-        broker, keeper = identify(said["pid"]), read_process(folder / "keeper.json")
+        broker, keeper = identify(said["pid"]), read_process(folder / "supervisor.json")
         assert broker is not None
         assert keeper.alive()
         process.kill()
@@ -99,7 +98,7 @@ def test_nothing_is_left_running_when_the_keeper_is_killed() -> None:
     try:
         broker = identify(cluster.brokers[0].pid)
         assert broker is not None
-        assert read_process(cluster.dir / "keeper.json").send(9)
+        assert read_process(cluster.dir / "supervisor.json").send(9)
         assert broker.wait_gone(30)
     finally:
         stop(cluster)
@@ -146,7 +145,7 @@ def test_a_named_sandbox_goes_on_after_its_command_and_ends_when_told(
         cluster = registry.status("stays")
         assert cluster is not None
         assert cluster.cluster_id == CLUSTER_ID
-        assert client.brokers_seen_by(cluster.bootstrap_servers) == {1}
+        assert client.visible_brokers(cluster.bootstrap_servers) == {1}
         broker = identify(cluster.brokers[0].pid)
         with pytest.raises(SandboxError, match="is up already"):
             registry.up("stays", 1)
@@ -169,7 +168,7 @@ def test_an_interrupted_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
             lambda: any(tmp_path.glob("kafka-sandbox-cut-*/node-1.json")), 60, "a broker of `up`", every_s=0.02
         )
         (record,) = tmp_path.glob("kafka-sandbox-cut-*/node-1.json")
-        broker, keeper = read_process(record), read_process(record.parent / "keeper.json")
+        broker, keeper = read_process(record), read_process(record.parent / "supervisor.json")
         assert broker.alive()
         process.kill()
     assert broker.wait_gone(30)

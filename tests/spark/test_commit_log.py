@@ -16,6 +16,7 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -103,7 +104,7 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     ):
         everything = [(unique, number) for number in range(PARTITIONS)]
         client.wait_until(
-            lambda: set(client.committed(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
+            lambda: set(kafka_client.committed_offsets(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
         )
         expected = told_by_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)

@@ -15,6 +15,7 @@ from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, G
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.spark.conftest import Scan
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -73,7 +74,7 @@ def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scann
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 4})
-    with client.open_transaction(servers, unique, [0], transactional_id=unique):
+    with kafka_client.open_transaction(servers, unique, [0], transactional_id=unique):
         client.produce(servers, unique, {0: [Record(b"y")] * 2})
         facts = scanned(ScanRequest(topics=(TopicRequest(topics=topics(unique), offsets=True),))).partitions
     found = facts[TopicPartition(unique, 0)]
@@ -113,14 +114,14 @@ def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster,
     client.produce(servers, unique, {0: [Record(b"x")] * 5})
     with client.member(servers, f"{unique}-g", [unique]):
         client.wait_until(
-            lambda: client.committed(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5, 30, "the member's commit"
+            lambda: kafka_client.committed_offsets(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5, 30, "the member's commit"
         )
         need = TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
         before = scanned(ScanRequest(topics=(need,)))
     (reader,) = before.partitions[TopicPartition(unique, 0)].readers
     assert reader.topic_id == before.topics[unique].topic_id
     client.commit(servers, f"{unique}-kept", {(unique, 0): 5})
-    client.delete_topics(servers, [unique])
+    kafka_client.delete_topics(servers, [unique])
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"y")] * 9})
     client.commit(servers, f"{unique}-g", {(unique, 0): 2})

@@ -12,7 +12,7 @@ from reconciler.sandbox.jars import (
     DEFAULT_VERSION,
     LISTS,
     Jar,
-    mismatch,
+    find_mismatch,
     parse_list,
     read_list,
     render_module,
@@ -48,16 +48,16 @@ def test_a_whole_cache_is_accepted_and_every_kind_of_damage_is_named(tmp_path: P
     """A tampered, missing or foreign jar is named, so that a reader knows what to look at."""
     jars = [Jar("org.a", "one", "1", digest(b"1")), Jar("org.a", "two", "2", digest(b"2"))]
     (tmp_path / "one-1.jar").write_bytes(b"1")
-    missing = mismatch(tmp_path, jars)
+    missing = find_mismatch(tmp_path, jars)
     assert missing is not None
     assert mentions(missing, "two-2.jar")
     (tmp_path / "two-2.jar").write_bytes(b"2")
-    assert mismatch(tmp_path, jars) is None
+    assert find_mismatch(tmp_path, jars) is None
     (tmp_path / "two-2.jar").write_bytes(b"tampered")
-    assert mentions(str(mismatch(tmp_path, jars)), "two-2.jar", "sha256")
+    assert mentions(str(find_mismatch(tmp_path, jars)), "two-2.jar", "sha256")
     (tmp_path / "two-2.jar").write_bytes(b"2")
     (tmp_path / "extra-1.jar").write_bytes(b"")
-    assert mentions(str(mismatch(tmp_path, jars)), "extra-1.jar")
+    assert mentions(str(find_mismatch(tmp_path, jars)), "extra-1.jar")
 
 
 def test_ivy_is_told_exactly_the_list() -> None:

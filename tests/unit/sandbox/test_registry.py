@@ -21,7 +21,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def leave_behind(state: Path, data: Path) -> None:
     """What a keeper and brokers that were killed leave: a state file, data, and pids of nobody."""
     data.mkdir()
-    (data / "keeper.json").write_text(json.dumps({"pid": 1, "started": "never"}))
+    (data / "supervisor.json").write_text(json.dumps({"pid": 1, "started": "never"}))
     (data / "node-1.json").write_text(json.dumps({"pid": 1, "started": "never"}))
     (state / "left.json").write_text(
         json.dumps(

@@ -7,6 +7,7 @@ import pytest
 
 from reconciler.sandbox import client, demo_data
 from reconciler.sandbox.cluster import Cluster, start, stop
+from tests import kafka_client
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -34,8 +35,8 @@ def test_a_third_of_the_partitions_is_led_by_another_than_the_preferred_replica(
         for topic in topics
         for partition, state in client.partition_states(cluster.bootstrap_servers, topic).items()
     }
-    assert {key for key, state in states.items() if state.leader != state.replicas[0]} == set(made.misled)
-    assert len(made.misled) == len(states) / 3
+    assert {key for key, state in states.items() if state.leader != state.replicas[0]} == set(made.non_preferred)
+    assert len(made.non_preferred) == len(states) / 3
 
 
 def test_the_backlog_is_old_by_its_timestamps(messy: tuple[Cluster, demo_data.DemoData]) -> None:
@@ -71,9 +72,9 @@ def test_the_stream_goes_on_and_its_reader_follows(messy: tuple[Cluster, demo_da
     """What `billing` may purge keeps growing, so that a second purge within the interval has to wait."""
     cluster, _ = messy
     key = ("billing-invoices-repartition", 0)
-    before = client.committed(cluster.bootstrap_servers, "billing", [key])[key] or 0
+    before = kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0
     client.wait_until(
-        lambda: (client.committed(cluster.bootstrap_servers, "billing", [key])[key] or 0) > before,
+        lambda: (kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0) > before,
         30,
         "a later commit of billing",
     )

@@ -8,7 +8,8 @@ from confluent_kafka import KafkaException
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.sandbox.tools import move_preference
+from reconciler.sandbox.tools import change_preferred_leaders
+from tests import kafka_client
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -32,7 +33,7 @@ def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
     client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 3})
-    assert client.committed(cluster.bootstrap_servers, group, [(name, 0), (name, 1)]) == {
+    assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(name, 0), (name, 1)]) == {
         (name, 0): 3,
         (name, 1): None,
     }
@@ -47,7 +48,7 @@ def test_a_member_is_live_during_its_block_and_reads(cluster: Cluster) -> None:
     with client.member(cluster.bootstrap_servers, group, [name]):
         assert state(cluster, group) == "Stable"
         client.wait_until(
-            lambda: client.committed(cluster.bootstrap_servers, group, [(name, 0)])[name, 0] == 4,
+            lambda: kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(name, 0)])[name, 0] == 4,
             30,
             "the member's commit",
         )
@@ -77,7 +78,7 @@ def test_an_open_transaction_holds_the_stable_end_back(cluster: Cluster) -> None
         stable = client.watermarks(servers, name, 0, isolation="read_committed")[1]
         return stable, client.watermarks(servers, name, 0)[1]
 
-    with client.open_transaction(cluster.bootstrap_servers, name, [0], transactional_id=name):
+    with kafka_client.open_transaction(cluster.bootstrap_servers, name, [0], transactional_id=name):
         assert ends() == (4, 5)
     client.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
 
@@ -86,7 +87,7 @@ def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> N
     """Disorder for elections: another preferred replica, the same leader, everything in sync."""
     name = unique("misled")
     client.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
-    move_preference(cluster, [(name, 0)])
+    change_preferred_leaders(cluster, [(name, 0)])
     described = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name).split("\n")
     assert "Leader: 1\tReplicas: 2,3,1" in described[1]
     assert "Leader: 2\tReplicas: 2,3,1" in described[2]
@@ -96,7 +97,7 @@ def test_a_deleted_topic_is_gone_from_every_broker(cluster: Cluster) -> None:
     """A successor of the same name is only new once nobody knows the old one."""
     name = unique("deleted")
     client.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    client.delete_topics(cluster.bootstrap_servers, [name])
+    kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     for server in cluster.bootstrap_servers.split(","):
         assert client.partition_states(server, name) == {}
 
