@@ -1,4 +1,7 @@
-"""Kafka client calls that only tests make: deleting topics, reading committed offsets, holding a transaction open."""
+"""Kafka client calls that only tests make.
+
+They delete topics, read committed offsets, and hold a transaction open.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,7 @@
-"""`reconciler demo`: real brokers, made-up disorder, then the commands that a user would type, each shown with its output."""
+"""`reconciler demo`: starts real brokers with demo data, then runs the commands of a user on them.
+
+It prints each command with its output.
+"""
 
 import os
 import shutil
@@ -27,9 +30,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @accepts_settings
 def demo(settings: Settings) -> int:
-    """Three real brokers, a mess, and the way to clean.
+    """Show the whole workflow on three real brokers.
 
-    Starts them, then validates, plans, applies and plans again, as a user would. Cleans up after itself.
+    Starts brokers with demo data, then validates, plans, applies and plans again. Stops the brokers and removes all
+    data at the end.
     """
     console.start_logging(settings)
     find_java()
@@ -46,7 +50,7 @@ def demo(settings: Settings) -> int:
             stop(sandbox)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    console.print_stderr(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
+    console.print_stderr(f"demo finished in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
     return code
 
 
@@ -56,18 +60,18 @@ def _show(sandbox: Cluster, settings: Settings, folder: Path) -> int:
         data = demo_data.create_demo_data(sandbox, progress)
     with data:
         data.wait_until_idle()
-        _heading("The manifests: what this cluster should look like")
+        _heading("The manifests: the desired state of this cluster")
         for path in sorted((folder / "manifests").rglob("*.yaml")):
             console.write(f"--- {path.relative_to(folder)}\n{path.read_text(encoding='utf-8').strip()}\n\n")
-        for heading, words, expected in (
-            ("1. Are the manifests right?", ["validate"], 0),
-            ("2. What would happen, and who would miss it?", ["plan", "--out", "plan.json"], 0),
-            ("3. Do exactly that, and nothing larger.", ["apply", "plan.json"], 0),
-            ("4. And now? In sync, but for what is blocked or waiting.", ["plan", "--detailed-exitcode"], 0),
+        for heading, arguments, expected in (
+            ("1. Check the manifests.", ["validate"], 0),
+            ("2. Plan: the changes, and the consumers that they affect.", ["plan", "--out", "plan.json"], 0),
+            ("3. Apply: exactly these changes, and no larger ones.", ["apply", "plan.json"], 0),
+            ("4. Plan again: in sync, except for blocked and waiting items.", ["plan", "--detailed-exitcode"], 0),
         ):
             _heading(heading)
-            _command(words, sandbox, folder, expected=expected)
-        _heading("5. Kafka's own tools agree: first offset of each partition of clicks, and the groups that are left")
+            _command(arguments, sandbox, folder, expected=expected)
+        _heading("5. Kafka's own tools confirm it: the log start offsets of clicks, and the remaining groups")
         _tool(sandbox, "kafka-get-offsets", "--topic", "clicks", "--time", "earliest")
         _tool(sandbox, "kafka-consumer-groups", "--list")
     return 0
@@ -77,14 +81,14 @@ def _heading(text: str) -> None:
     console.write(f"\n{'=' * 78}\n{text}\n{'=' * 78}\n")
 
 
-def _command(words: list[str], sandbox: Cluster, folder: Path, *, expected: int) -> None:
-    console.write(f"$ reconciler {' '.join(words)}\n")
+def _command(arguments: list[str], sandbox: Cluster, folder: Path, *, expected: int) -> None:
+    console.write(f"$ reconciler {' '.join(arguments)}\n")
     environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers}
-    done = subprocess.run([sys.executable, "-m", "reconciler", *words], cwd=folder, env=environment, check=False)
-    console.write(f"(exit {done.returncode})\n")
-    if done.returncode != expected:
+    result = subprocess.run([sys.executable, "-m", "reconciler", *arguments], cwd=folder, env=environment, check=False)
+    console.write(f"(exit {result.returncode})\n")
+    if result.returncode != expected:
         raise ReconcilerError(
-            f"`reconciler {' '.join(words)}` ended with exit {done.returncode}, {expected} was expected"
+            f"`reconciler {' '.join(arguments)}` ended with exit code {result.returncode} instead of {expected}"
         )
 
 

@@ -1,7 +1,8 @@
 """Kafka client calls that prepare a sandbox: topics, records, committed offsets and live consumers.
 
-These are writes that the reconciler itself must never make; only the demo, the tests and the benches use them. Every wait
-has a condition and a deadline, and librdkafka's own log goes to the debug log instead of the terminal.
+These are writes that the reconciler itself must never make; only the demo, the tests and the
+benches use them. Every wait has a condition and a deadline, and librdkafka's own log goes to the
+debug log instead of the terminal.
 """
 
 import logging
@@ -35,14 +36,16 @@ _TRANSIENT = frozenset(
         KafkaError._WAIT_CACHE,
     }
 )
-"""Errors that a cluster answers for a moment after its start, while leaders and coordinators move."""
+"""Errors that a cluster answers for a moment after its start, while leaders and coordinators move.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic to create.
 
-    `partitions` is their number; `assignment` instead lists each partition's replicas, the preferred one first.
+    `partitions` is their number; `assignment` instead lists each partition's replicas, the
+    preferred one first.
     """
 
     name: str
@@ -105,7 +108,10 @@ def consumer_properties(bootstrap: str, group: str) -> dict[str, Any]:
 
 
 def wait_until(predicate: Callable[[], bool], deadline_s: float, what: str, *, every_s: float = 0.1) -> None:
-    """Wait until `predicate()` holds. Raises TimeoutError with `what` after `deadline_s` seconds."""
+    """Wait until `predicate()` holds.
+
+    Raises TimeoutError with `what` after `deadline_s` seconds.
+    """
     deadline = time.monotonic() + deadline_s
     while not predicate():
         if time.monotonic() > deadline:
@@ -141,7 +147,10 @@ def create_topics(bootstrap: str, topics: Iterable[Topic], *, deadline_s: float 
 
 
 def partition_states(bootstrap: str, topic: str) -> dict[int, PartitionState]:
-    """Leader and replicas of each partition; empty for a topic that does not exist. Creates nothing."""
+    """Leader and replicas of each partition; empty for a topic that does not exist.
+
+    Creates nothing.
+    """
     metadata = admin_client(bootstrap).list_topics(timeout=10).topics.get(topic)
     if metadata is None:
         return {}
@@ -152,7 +161,10 @@ def partition_states(bootstrap: str, topic: str) -> dict[int, PartitionState]:
 
 
 def watermarks(bootstrap: str, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> tuple[int, int]:
-    """Log start offset and high watermark; with `read_committed`, log start and last stable offset."""
+    """Log start offset and high watermark of a partition.
+
+    With `read_committed`, the second value is the last stable offset.
+    """
     consumer = Consumer(consumer_properties(bootstrap, "-") | {"isolation.level": isolation}, logger=DebugLogger())
     try:
         offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
@@ -168,8 +180,8 @@ def produce(
 ) -> dict[int, int]:
     """Write records by partition, in order, and wait for the acknowledgement of all replicas.
 
-    Returns, for each partition, the offset after its last record. Raises KafkaException for a refused record,
-    TimeoutError if a record has no acknowledgement after `deadline_s`.
+    Returns, for each partition, the offset after its last record. Raises KafkaException for a
+    refused record, TimeoutError if a record has no acknowledgement after `deadline_s`.
     """
     ends: dict[int, int] = {}
     errors: list[KafkaError] = []
@@ -231,7 +243,8 @@ def member(
 ) -> Iterator[None]:
     """Run a live consumer of `group` during the block, in a thread that polls and commits.
 
-    The block starts once the consumer has an assignment. Raises TimeoutError if it gets none within `deadline_s`.
+    The block starts once the consumer has an assignment. Raises TimeoutError if it gets none within
+    `deadline_s`.
     """
     consumer = Consumer(
         consumer_properties(bootstrap, group)
@@ -301,7 +314,7 @@ def _retry(call: Callable[[], None], deadline_s: float) -> None:
 
 
 def _log_error(error: KafkaError) -> None:
-    """Keep librdkafka's background errors off the terminal; the calls raise the ones that matter."""
+    """Log librdkafka's background errors; the calls raise the ones that matter."""
     _LOG.debug("client_error=%s", error.name())
 
 

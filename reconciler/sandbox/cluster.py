@@ -1,7 +1,7 @@
 """Starts, stops, pauses and restarts the brokers of a sandbox on this machine.
 
-The brokers end with `stop`, or with the process that called `start`; `registry.up` starts brokers that live longer.
-The brokers' configuration is in `config`.
+The brokers end with `stop`, or with the process that called `start`; `registry.up` starts brokers
+that live longer. The brokers' configuration is in `config`.
 """
 
 import signal
@@ -51,8 +51,8 @@ class Broker:
 class Cluster:
     """A running sandbox.
 
-    `jars` is a folder: class path `JARS/*` runs Kafka's own tools. `dir` holds all data. `ports` are pairs of broker id
-    and port. `secure` is the second listener, if the sandbox has one.
+    `jars` is a folder: class path `JARS/*` runs Kafka's own tools. `dir` holds all data. `ports`
+    are pairs of broker id and port. `secure` is the second listener, if the sandbox has one.
     """
 
     name: str
@@ -144,10 +144,11 @@ def start(
 ) -> Cluster:
     """Start `nodes` brokers and wait until each of them sees all of them.
 
-    `version` is Kafka's, by default `jars.configured_version()`. `properties` override server.properties of every node.
-    `security` adds a listener with users and an authorizer. The data folder is created in `base_dir`, by default the
-    system's temporary folder, and must be inside that; it is removed with the brokers. The logs stay, because error
-    messages name them. Raises SandboxError.
+    `version` is Kafka's, by default `jars.configured_version()`. `properties` override
+    server.properties of every node. `security` adds a listener with users and an authorizer. The
+    data folder is created in `base_dir`, by default the system's temporary folder, and must be
+    inside that; it is removed with the brokers. The logs stay, because error messages name them.
+    Raises SandboxError.
     """
     if nodes < 1:
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
@@ -232,7 +233,10 @@ def _launch(
     heap_mib: int,
     deadline: float,
 ) -> Cluster:
-    """Write files, format storage, start the supervisor and wait; after an error, stop and remove everything."""
+    """Write files, format storage, start the supervisor, and wait for the brokers.
+
+    After an error, stop all processes and remove the data.
+    """
     node_ids = [address.id for address in addresses]
     parent_pipe = None
     try:

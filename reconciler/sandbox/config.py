@@ -1,6 +1,7 @@
-"""Renders the configuration of a sandbox's brokers: properties, logging and JVM flags. Runs nothing.
+"""Renders the configuration of a sandbox's brokers: properties, logging and JVM flags.
 
-The first three nodes are also controllers, so that the controller can move; further nodes are brokers only.
+The first three nodes are also controllers, so that the controller can move; further nodes are
+brokers only. This module runs nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,8 @@ from reconciler.sandbox.security import LISTENER
 
 CONTROLLERS = 3
 
-# The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its time.
+# The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its
+# time.
 JVM_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -26,7 +28,8 @@ JVM_FLAGS = (
 class NodeAddress:
     """Ports of a node on 127.0.0.1.
 
-    `controller_port` is None for a node that is only a broker, `secure_port` without a second listener.
+    `controller_port` is None for a node that is only a broker, `secure_port` without a second
+    listener.
     """
 
     id: int
@@ -65,7 +68,8 @@ def render_properties(
         "log.retention.ms": "-1",
         "log.retention.check.interval.ms": "1000",
         "log.initial.task.delay.ms": "1000",
-        # By default an idle controller writes two records per second: a quarter of an idle broker's CPU time.
+        # By default an idle controller writes two records per second: a quarter of an idle broker's
+        # CPU time.
         "metadata.max.idle.interval.ms": "5000",
         "delete.topic.enable": "true",
         "default.replication.factor": str(replicas),
@@ -92,7 +96,10 @@ def render_properties(
 
 
 def render_log4j2() -> str:
-    """Render log4j2.properties: INFO and above to standard output, where the JVM also writes its messages."""
+    """Render log4j2.properties: INFO and above to standard output.
+
+    The JVM writes its own messages there, too.
+    """
     return "\n".join(
         (
             "appender.console.type=Console",

@@ -1,7 +1,7 @@
 """Removes the data folder of a sandbox, after a check that the path is one.
 
-The path comes from an argument or from a state file. A removal with a wrong path once emptied a working tree, so the
-check comes before the removal.
+The path comes from an argument or from a state file. A removal with a wrong path once emptied a
+working tree, so the check comes before the removal.
 """
 
 import shutil
@@ -16,8 +16,8 @@ PREFIX = "kafka-sandbox-"
 def assert_sandbox_dir(folder: Path) -> Path:
     """Return the resolved path of a sandbox's data folder.
 
-    Raises SandboxError unless the path is absolute, strictly inside the system's temporary folder, not a symbolic
-    link, and named with a sandbox's prefix.
+    Raises SandboxError unless the path is absolute, strictly inside the system's temporary folder,
+    not a symbolic link, and named with a sandbox's prefix.
     """
     temporary = Path(tempfile.gettempdir()).resolve()
     resolved = folder.resolve()

@@ -1,7 +1,8 @@
-"""Creates the demo's data: old records, dead groups and misplaced leaders, as on a neglected cluster.
+"""Creates the demo's data: old records, dead groups and misplaced leaders.
 
-Some of it stays active (a member, a standalone consumer, a producer), so the result is a context manager that ends the
-active parts. The manifests in the folder `demo` beside this file say what the reconciler does with the data.
+Some of it stays active (a member, a standalone consumer, a producer), so the result is a context
+manager that ends the active parts. The manifests in the folder `demo` beside this file say what the
+reconciler does with the data.
 """
 
 import threading
@@ -26,7 +27,10 @@ from reconciler.sandbox.jars import Progress, no_progress
 from reconciler.sandbox.tools import change_preferred_leaders
 
 IDLE_S = 5
-"""`idleFor` of the demo's manifests. Brokers set commit timestamps, so the dead group must really be idle that long."""
+"""`idleFor` of the demo's manifests.
+
+Brokers set commit timestamps, so the dead group must really be idle that long.
+"""
 
 DAY_MS = 24 * 3600 * 1000
 CLICKS_OLD, CLICKS_FRESH = 300, 200
@@ -46,8 +50,8 @@ _TOPICS = (
 class DemoData:
     """The created data, as a context manager that ends its active parts.
 
-    `non_preferred` are the partitions whose leader is not the preferred one. `idle_since_s` is the instant of the dead
-    group's last commit on the monotonic clock.
+    `non_preferred` are the partitions whose leader is not the preferred one. `idle_since_s` is the
+    instant of the dead group's last commit on the monotonic clock.
     """
 
     non_preferred: tuple[tuple[str, int], ...]
@@ -70,11 +74,15 @@ class DemoData:
 def create_demo_data(cluster: Cluster, progress: Progress = no_progress) -> DemoData:
     """Fill a new sandbox of at least two brokers with the demo's data.
 
-    - `clicks`: records of 30 to 8 days ago, then records of today; one partition has only old ones, one only new ones
-    - `shop-orders-repartition`: group `shop` has read it to its end, group `audit` has read half of it
-    - `billing-invoices-repartition`: a producer still writes it, and a live member of group `billing` reads it
+    - `clicks`: records of 30 to 8 days ago, then records of today; one partition has only old ones,
+      one only new ones
+    - `shop-orders-repartition`: group `shop` has read it to its end, group `audit` has read half of
+      it
+    - `billing-invoices-repartition`: a producer still writes it, and a live member of group
+      `billing` reads it
     - `customers`: compacted only, so that it cannot be purged; `_schemas`: Schema Registry's topic
-    - `old-etl`: an unused group; `nightly-standalone`: EMPTY as well, but its consumer commits every second
+    - `old-etl`: an unused group; `nightly-standalone`: EMPTY as well, but its consumer commits
+      every second
     - every third partition: a leader that is not the preferred one
     """
     servers = cluster.bootstrap_servers
@@ -137,7 +145,10 @@ def _move_leaders(cluster: Cluster) -> tuple[tuple[str, int], ...]:
 
 @contextmanager
 def _producer(servers: str, topic: str, *, partitions: int) -> Iterator[None]:
-    """Write a few records per second to each partition during the block. The first batch is complete before it."""
+    """Write a few records per second to each partition during the block.
+
+    The first batch is complete before it.
+    """
     leave = threading.Event()
 
     def write_batch() -> None:

@@ -1,8 +1,8 @@
 """Fetches the broker's jars into the user's cache, with the Ivy that pyspark ships.
 
-A version is a committed list of Maven coordinates with their sha256. Nothing is resolved at run time, and only the listed
-jars are accepted. This module contains no registry address: Ivy's default is Maven Central. `tools/lock_kafka_jars.py`
-makes a list.
+A version is a committed list of Maven coordinates with their sha256. Nothing is resolved at run
+time, and only the listed jars are accepted. This module contains no registry address: Ivy's default
+is Maven Central. `tools/lock_kafka_jars.py` makes a list.
 """
 
 import hashlib
@@ -24,7 +24,10 @@ from reconciler.sandbox.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
 VERSION_VARIABLE = "RECONCILER_SANDBOX_KAFKA"
-"""Environment variable with the Kafka version of all sandboxes that do not name one; the version matrix sets it."""
+"""Environment variable with the Kafka version of all sandboxes whose caller names none.
+
+The version matrix sets it.
+"""
 
 DOWNLOAD_TIMEOUT_S = 900
 LISTS = Path(__file__).parent
@@ -87,14 +90,17 @@ def cache_dir() -> Path:
 def fetch(
     version: str = DEFAULT_VERSION, *, cache: Path | None = None, lists: Path = LISTS, progress: Progress = no_progress
 ) -> Path:
-    """Return a folder with the broker's jars, for class path `FOLDER/*`. Downloads about 45 MB once.
+    """Return a folder with the broker's jars, for class path `FOLDER/*`.
 
-    Raises SandboxError without Java, for an unknown version, for a failed download, and for a jar that differs from
-    the list.
+    Downloads about 45 MB once.
+
+    Raises SandboxError without Java, for an unknown version, for a failed download, and for a jar
+    that differs from the list.
     """
     root = cache_dir() if cache is None else cache
     jars = read_list(version, lists=lists)
-    # The name contains the list's hash: a checkout with another list must not replace the jars of running brokers.
+    # The name contains the list's hash: a checkout with another list must not replace the jars of
+    # running brokers.
     list_hash = hashlib.sha256(repr(jars).encode()).hexdigest()[:8]
     target = root / version / f"libs-{list_hash}"
     if target.is_dir():
@@ -104,7 +110,8 @@ def fetch(
         progress(f"cached Kafka {version} is damaged ({problem}), fetching it again")
     java = find_java()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Each process downloads into its own folder and renames it, so that two processes never mix files.
+    # Each process downloads into its own folder and renames it, so that two processes never mix
+    # files.
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
         progress(f"fetching Apache Kafka {version}: {len(jars)} jars, about 45 MB, once")
@@ -119,7 +126,10 @@ def fetch(
 
 
 def pyspark_jars() -> Path:
-    """Locate pyspark's folder of jars without importing pyspark, which is slow and forbidden here."""
+    """Locate pyspark's folder of jars, without importing pyspark.
+
+    The import is slow, and an import contract forbids it.
+    """
     spec = importlib.util.find_spec("pyspark")
     for location in (spec.submodule_search_locations or []) if spec else []:
         if (Path(location) / "jars").is_dir():
@@ -138,7 +148,8 @@ def ivy_class_path() -> str:
 def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progress: Progress) -> None:
     (work / "ivysettings.xml").write_text(render_settings(work / "ivy"), encoding="utf-8")
     (work / "ivy.xml").write_text(render_module(jars), encoding="utf-8")
-    # The log is outside the work folder, because an error message names it after the folder is removed.
+    # The log is outside the work folder, because an error message names it after the folder is
+    # removed.
     log_path = work.parent / "fetch.log"
     command = [str(java), "-XX:TieredStopAtLevel=1", "-cp", ivy_class_path(), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "ivysettings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
@@ -171,7 +182,8 @@ def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progr
 def render_settings(ivy_cache: Path) -> str:
     """Render Ivy's settings: its default public repository, jars only, downloads in `ivy_cache`.
 
-    Ivy sends one request per jar, because it fetches no POM and no checksum file; `find_mismatch` checks the files.
+    Ivy sends one request per jar, because it fetches no POM and no checksum file; `find_mismatch`
+    checks the files.
     """
     return (
         "<ivysettings>\n"
@@ -201,7 +213,10 @@ def render_module(jars: Sequence[Jar]) -> str:
 
 
 def find_mismatch(folder: Path, jars: Sequence[Jar]) -> str | None:
-    """Describe how a folder of jars differs from the list; None if it has exactly the listed files."""
+    """Describe how a folder of jars differs from the list.
+
+    Returns None if the folder has exactly the listed files.
+    """
     present = {path.name for path in folder.glob("*.jar")}
     for jar in jars:
         if jar.file_name not in present:

@@ -1,6 +1,7 @@
-"""Finds the Java that runs the brokers: the one of JAVA_HOME, else the first on PATH, from version 17 on.
+"""Finds the Java, version 17 or later, that runs the brokers.
 
-The same Java runs Spark, so a machine that can scan can also run a sandbox.
+The Java of JAVA_HOME comes before the first one on PATH. The same Java runs Spark, so a machine
+that can scan can also run a sandbox.
 """
 
 import os
@@ -37,7 +38,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def major_version(java: Path) -> int | None:
-    """Major version of a `java`: 8 for "1.8.0_392", 17 for "17.0.15"; None if it prints no version."""
+    """Major version of a `java`, such as 17; None if it prints no version."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

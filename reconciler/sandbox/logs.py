@@ -24,7 +24,10 @@ def broker_log(logs: Path, broker_id: int) -> Path:
 
 
 def tail(log: Path) -> str:
-    """Describe a log in an error message: its path, its last errors and its last lines, without stack traces."""
+    """Describe a log in an error message.
+
+    The text has the path, the last errors and the last lines, without stack traces.
+    """
     if not log.is_file():
         return f"it wrote no log to {log}"
     text = log.read_text(encoding="utf-8", errors="replace")

@@ -20,7 +20,10 @@ from reconciler.sandbox.process import read_process
 
 @dataclass(slots=True)
 class ParentPipe:
-    """The write end of the pipe to the supervisor; the brokers end when it is closed or this process ends."""
+    """The write end of the pipe to the supervisor.
+
+    The brokers end when it is closed, or when this process ends.
+    """
 
     descriptor: int
 
@@ -43,7 +46,8 @@ def spawn_supervisor(folder: Path, logs: Path, deadline: float) -> ParentPipe:
     """
     read_end, write_end = os.pipe()
     parent_pipe = ParentPipe(write_end)
-    # The supervisor must import the same package, also where this process found it through a path hook.
+    # The supervisor must import the same package, also where this process found it through a path
+    # hook.
     search_path = [str(Path(reconciler.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
         with (logs / "supervisor.log").open("ab") as log:

@@ -11,7 +11,10 @@ _CANDIDATES = range(20_000, 32_000)
 
 
 def free_addresses(nodes: int, *, secure: bool = False) -> tuple[NodeAddress, ...]:
-    """Return addresses for `nodes` nodes with free ports. Raises SandboxError if too few ports are free."""
+    """Return addresses for `nodes` nodes with free ports.
+
+    Raises SandboxError if too few ports are free.
+    """
     ports: list[int] = []
     sockets: list[socket.socket] = []
     count = nodes + min(nodes, CONTROLLERS) + (nodes if secure else 0)

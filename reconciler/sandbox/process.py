@@ -1,7 +1,7 @@
 """Identifies a process by its pid and start time, so that a reused pid is never signalled.
 
-On Linux a signal goes through a pidfd, which refers to the same process before and after the check. Other modules decide
-which processes start and end.
+On Linux a signal goes through a pidfd, which refers to the same process before and after the check.
+Other modules decide which processes start and end.
 """
 
 import json
@@ -17,7 +17,8 @@ from pathlib import Path
 class Process:
     """A pid and a start time.
 
-    `started` is only compared: clock ticks since boot on Linux, the text that `ps` prints on other systems.
+    `started` is only compared: clock ticks since boot on Linux, the text that `ps` prints on other
+    systems.
     """
 
     pid: int
@@ -99,7 +100,8 @@ def _start_time_linux(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The command's name is in parentheses and may contain spaces, so fields count from the last parenthesis.
+    # The command's name is in parentheses and may contain spaces, so fields count from the last
+    # parenthesis.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in {"Z", "X"} else fields[19]
 

@@ -1,6 +1,7 @@
 """Starts, lists and stops sandboxes that run between commands: `sandbox up`, `down`, `status`.
 
-Each name has a file in the user's state folder. A file counts only while the processes that it names still run.
+Each name has a file in the user's state folder. A file counts only while the processes that it
+names still run.
 """
 
 import fcntl
@@ -68,7 +69,7 @@ def status(name: str = "default") -> Cluster | None:
 
 
 def to_json(cluster: Cluster) -> str:
-    """Render the document of `sandbox status -o json`: one indented object without a final newline."""
+    """Render the document of `sandbox status -o json`: one object, no final newline."""
     document = {
         "name": cluster.name,
         "bootstrap_servers": cluster.bootstrap_servers,

@@ -1,8 +1,8 @@
 """A second listener with SASL, optional TLS and an authorizer that allows nothing by default.
 
-Clients of the plain listener stay super users, because the brokers and Kafka's tools use it. With the second listener a
-test checks what a principal with few permissions sees and which permissions an operation needs. The test itself grants
-the permissions.
+Clients of the plain listener stay super users, because the brokers and Kafka's tools use it. With
+the second listener a test checks what a principal with few permissions sees and which permissions
+an operation needs. The test itself grants the permissions.
 """
 
 import os
@@ -24,7 +24,8 @@ _STORE_VARIABLE = "SANDBOX_STORE_PASSWORD"
 class Security:
     """Settings of the second listener.
 
-    `users` maps names to passwords of letters and digits. `tls` adds TLS with a certificate created for this start.
+    `users` maps names to passwords of letters and digits. `tls` adds TLS with a certificate created
+    for this start.
     """
 
     users: Mapping[str, str] = field(repr=False)
@@ -49,7 +50,7 @@ class SecureAccess:
     users: Mapping[str, str] = field(repr=False)
 
     def client(self, user: str, *, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
-        """librdkafka properties of `user`, without addresses, as in a Cluster manifest's `client`."""
+        """librdkafka properties of `user`, as in a Cluster manifest's `client`."""
         properties = {
             "security.protocol": "SASL_PLAINTEXT" if self.certificate is None else "SASL_SSL",
             "sasl.mechanism": mechanism,
@@ -101,9 +102,9 @@ def secure_protocol(security: Security) -> str:
 
 
 def create_keys(java: Path, folder: Path) -> KeyStore:
-    """Create a key and a self-signed certificate for 127.0.0.1, valid for a week, with Java's keytool.
+    """Create a key and a self-signed certificate for 127.0.0.1 with Java's keytool.
 
-    Raises SandboxError if keytool fails.
+    The certificate is valid for a week. Raises SandboxError if keytool fails.
     """
     keys = KeyStore(folder / "broker.p12", secrets.token_hex(16), folder / "ca.pem")
     store_arguments = [

@@ -1,6 +1,6 @@
-"""Writes the configuration files of a sandbox and formats its data folders with Kafka's storage tool.
+"""Writes the configuration files of a sandbox and formats its data folders.
 
-The content of the configuration is in `config`.
+Kafka's own storage tool formats them. The content of the configuration is in `config`.
 """
 
 import json
@@ -59,8 +59,8 @@ def format_storage(
 ) -> None:
     """Format the data folder of each node, all at the same time, one JVM per node.
 
-    `users` are arguments that create users in the first metadata. Raises SandboxError at `deadline`, or with the log's
-    last lines if a node fails.
+    `users` are arguments that create users in the first metadata. Raises SandboxError at
+    `deadline`, or with the log's last lines if a node fails.
     """
     command = [str(java), *config.JVM_FLAGS, *config.logging_flags(folder), "-Xmx128m", "-cp", f"{jars}/*"]
     command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, *users]

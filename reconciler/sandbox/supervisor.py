@@ -1,11 +1,12 @@
 """The process that owns a sandbox's brokers and ends them together with its parent.
 
-Its standard input is a pipe from the parent. When the parent closes the pipe or ends, the supervisor kills the brokers
-and removes their data. After the message `detach` on the pipe (`sandbox up`), SIGTERM ends the supervisor. If the
-supervisor itself is killed, Linux kills the brokers with it.
+Its standard input is a pipe from the parent. When the parent closes the pipe or ends, the
+supervisor kills the brokers and removes their data. After the message `detach` on the pipe
+(`sandbox up`), SIGTERM ends the supervisor. If the supervisor itself is killed, Linux kills the
+brokers with it.
 
-It reads `spec.json` in its folder, writes `supervisor.json` and `node-N.json`, and starts broker N again when
-`node-N.restart` appears.
+It reads `spec.json` in its folder, writes `supervisor.json` and `node-N.json`, and starts broker N
+again when `node-N.restart` appears.
 """
 
 import ctypes
@@ -57,7 +58,10 @@ class StopRequest:
 
 
 def supervise(folder: Path, specs: tuple[BrokerSpec, ...], *, parent_pipe: int, stop: StopRequest) -> None:
-    """Run the brokers until the parent's pipe closes or `stop` is received; then kill them and remove `folder`."""
+    """Run the brokers until the parent's pipe closes or `stop` is received.
+
+    Then kill the brokers and remove `folder`.
+    """
     brokers: dict[int, subprocess.Popen[bytes]] = {}
     attached = True
     try:
@@ -75,7 +79,8 @@ def supervise(folder: Path, specs: tuple[BrokerSpec, ...], *, parent_pipe: int, 
                     spec.restart_file(folder).unlink()
                     brokers[spec.id] = _start(spec, folder)
     finally:
-        # SIGKILL, because the data is removed anyway and a broker stopped by SIGSTOP ignores SIGTERM.
+        # SIGKILL, because the data is removed anyway and a broker stopped by SIGSTOP ignores
+        # SIGTERM.
         for broker in brokers.values():
             broker.kill()
         for broker in brokers.values():
@@ -99,7 +104,8 @@ def _start(spec: BrokerSpec, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _die_with_parent(parent: int) -> Callable[[], None]:
-    # The library is loaded before the fork, so that only the system call runs between fork and exec.
+    # The library is loaded before the fork, so that only the system call runs between fork and
+    # exec.
     libc = ctypes.CDLL(None, use_errno=True)
 
     def request_death_signal() -> None:
@@ -111,13 +117,15 @@ def _die_with_parent(parent: int) -> Callable[[], None]:
 
 
 def main(folder: Path) -> None:
-    """Entry of `python -m reconciler.sandbox.supervisor FOLDER`: daemonize, then supervise the brokers.
+    """Daemonize, then supervise the brokers: `python -m reconciler.sandbox.supervisor FOLDER`.
 
-    Raises SandboxError unless `folder` is a sandbox's data folder, because the supervisor removes it at the end.
+    Raises SandboxError unless `folder` is a sandbox's data folder, because the supervisor removes
+    it at the end.
     """
     assert_sandbox_dir(folder)
     if os.fork():
-        # The starter waits only for this process, so the supervisor never becomes a zombie of the starter.
+        # The starter waits only for this process, so the supervisor never becomes a zombie of the
+        # starter.
         os._exit(0)
     os.setsid()  # Ctrl-C at the starter's terminal must not reach the supervisor
     stop = StopRequest()

@@ -1,7 +1,7 @@
-"""Runs Kafka's own command-line tools against a sandbox, as an independent check of the reconciler's work.
+"""Runs Kafka's own command-line tools against a sandbox, to check the reconciler's work.
 
-A tool has the name of its script in Kafka's distribution; its class is the one of the sandbox's Kafka version. Callers
-interpret the output.
+A tool has the name of its script in Kafka's distribution; its class is the one of the sandbox's
+Kafka version. Callers interpret the output.
 """
 
 import json
@@ -76,7 +76,10 @@ def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
 
 
 def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a tool and return its output and exit code. Raises SandboxError if it does not end in time."""
+    """Run a tool and return its output and exit code.
+
+    Raises SandboxError if it does not end in time.
+    """
     try:
         return subprocess.run(
             tool_command(cluster, tool, *args),
@@ -92,10 +95,11 @@ def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> 
 
 
 def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]], *, timeout_s: float = 60) -> None:
-    """Assign replicas, the preferred one first, and wait until every broker's metadata shows them in sync.
+    """Assign replicas, the preferred one first, and wait until they are in sync.
 
-    A leader that is still one of the replicas stays the leader: a new order of the same replicas changes only the
-    preferred leader. Raises SandboxError if the tool fails, TimeoutError after `timeout_s` seconds.
+    A leader that is still one of the replicas stays the leader: a new order of the same replicas
+    changes only the preferred leader. Every broker's metadata must show the result. Raises
+    SandboxError if the tool fails, TimeoutError after `timeout_s` seconds.
     """
     plan = [
         {"topic": topic, "partition": partition, "replicas": list(brokers)}
@@ -127,9 +131,10 @@ def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]]
 
 
 def change_preferred_leaders(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
-    """Rotate each partition's replicas by one, so that its leader is no longer the preferred leader.
+    """Rotate each partition's replicas by one, so that its leader is not the preferred one.
 
-    Raises SandboxError for a partition with one replica, or with a leader that is not the preferred one.
+    Raises SandboxError for a partition with one replica, or with a leader that is not the preferred
+    one.
     """
     rotated: dict[tuple[str, int], tuple[int, ...]] = {}
     for topic, partition in partitions:
