@@ -40,7 +40,7 @@ SECONDS: Mapping[str, float] = {
     "tests/e2e/test_workflows.py": 45,
     "tests/e2e/test_two_at_once.py": 65,
     "tests/kafka/test_apply_rights.py": 40,
-    "tests/kafka/test_disorder.py": 40,
+    "tests/kafka/test_demo_data.py": 40,
     "tests/e2e/test_hostile_names.py": 40,
     "tests/e2e/test_hidden_groups.py": 40,
 }

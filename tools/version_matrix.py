@@ -1,8 +1,10 @@
-"""`make test-matrix`: the tests that touch the outside, against every Kafka, Python and Java that the project says it works with.
+"""`make test-matrix`: runs tests on every supported version of Kafka, Python and Java.
 
-Each Kafka (one per committed list of jars) runs tests/kafka, tests/contract and the e2e slice. Each Python runs the unit tests and the slice, each
-Java the slice. Versions are looked for on this machine and nothing is installed but the packages of the lock file, under `.venv/matrix`; what is not
-there is a row of its own, not a silence. Exit 1 where anything failed, or where a Kafka could not be tried.
+Each Kafka version with a list of jars runs tests/kafka, tests/contract and tests/e2e/test_slice.py.
+Each Python runs the unit tests and test_slice.py, each Java runs test_slice.py. The program
+searches for versions on this machine and installs only the packages of the lock file, under
+`.venv/matrix`. A version that is not on this machine has its own row. The exit code is 1 if a test
+failed or was skipped.
 """
 
 import argparse
@@ -23,18 +25,22 @@ from reconciler.sandbox.java import find_java, major_version
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 JAVAS = (17, 21)
-BROKERS = ("tests/kafka", "tests/contract", "tests/e2e/test_slice.py")
-SLICE = ("tests/e2e/test_slice.py",)
-UNIT = ("tests/unit", "tests/properties", "tests/golden")
-LIMIT_S = 3600
+BROKER_TESTS = ("tests/kafka", "tests/contract", "tests/e2e/test_slice.py")
+SLICE_TESTS = ("tests/e2e/test_slice.py",)
+UNIT_TESTS = ("tests/unit", "tests/properties", "tests/golden")
+TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One version of one thing. `python` runs the tests; without it the version was not found."""
+    """One version of Kafka, Python or Java.
+
+    `location` is the place of the version, `python` the interpreter for the tests; None if the
+    version was not found.
+    """
 
     name: str
-    where: str
+    location: str
     python: Path | None
     paths: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -42,54 +48,66 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of a cell."""
+    """The result of one cell."""
 
     cell: Cell
-    told: str
-    good: bool
+    summary: str
+    passed: bool
     seconds: float = 0.0
 
 
 def cells() -> Iterator[Cell]:
-    """All that is wanted, in the order in which it is tried."""
-    here = Path(sys.executable)
+    """All versions, in the order of their runs."""
+    python = Path(sys.executable)
     for version in versions():
         yield Cell(
             name=f"kafka={version}",
-            where=f"jars-{version}.sha256",
-            python=here,
-            paths=BROKERS,
+            location=f"jars-{version}.sha256",
+            python=python,
+            paths=BROKER_TESTS,
             environment={VERSION_VARIABLE: version},
         )
-    for wanted in PYTHONS:
-        found = python_of(wanted)
-        yield Cell(name=f"python={wanted}", where=str(found or "not found"), python=found, paths=(*UNIT, *SLICE))
+    for version in PYTHONS:
+        interpreter = find_python(version)
+        yield Cell(
+            name=f"python={version}",
+            location=str(interpreter or "not found"),
+            python=interpreter,
+            paths=(*UNIT_TESTS, *SLICE_TESTS),
+        )
     for major in JAVAS:
-        home = java_of(major)
+        home = find_java_home(major)
         yield Cell(
             name=f"java={major}",
-            where=str(home or "not found"),
-            python=here if home else None,
-            paths=SLICE,
+            location=str(home or "not found"),
+            python=python if home else None,
+            paths=SLICE_TESTS,
             environment={"JAVA_HOME": str(home)},
         )
 
 
-def python_of(wanted: str) -> Path | None:
-    """An interpreter of this minor version: on PATH, or one of pyenv's. A shim of pyenv that leads nowhere is not one."""
-    candidates = [shutil.which(f"python{wanted}")]
+def find_python(version: str) -> Path | None:
+    """Find an interpreter of this minor version on PATH or in pyenv.
+
+    A broken shim of pyenv does not count.
+    """
+    candidates = [shutil.which(f"python{version}")]
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    candidates += [str(path) for path in sorted(root.glob(f"versions/{wanted}.*/bin/python"), reverse=True)]
+    candidates += [str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python"), reverse=True)]
     for candidate in filter(None, candidates):
-        asked = [candidate, "-c", "import sys; print(sys.executable, '%d.%d' % sys.version_info[:2])"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode == 0 and done.stdout.split()[-1] == wanted:
-            return Path(done.stdout.rsplit(None, 1)[0])
+        command = [candidate, "-c", "import sys; print(sys.executable, '%d.%d' % sys.version_info[:2])"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if result.returncode == 0 and result.stdout.split()[-1] == version:
+            return Path(result.stdout.rsplit(None, 1)[0])
     return None
 
 
-def java_of(major: int) -> Path | None:
-    """A Java home of this major version: the usual one, one of RECONCILER_MATRIX_JAVA_HOMES (colons between), or one of the usual folders."""
+def find_java_home(major: int) -> Path | None:
+    """Find a Java home of this major version.
+
+    The candidates are the default Java, the paths of RECONCILER_MATRIX_JAVA_HOMES (with colons
+    between them), and the usual folders.
+    """
     homes = [find_java().resolve().parents[1]]
     homes += [Path(text) for text in os.environ.get("RECONCILER_MATRIX_JAVA_HOMES", "").split(os.pathsep) if text]
     for folder, pattern in (
@@ -104,32 +122,35 @@ def java_of(major: int) -> Path | None:
     return None
 
 
-def environment_of(python: Path, name: str) -> Path:
-    """The interpreter of an environment with this project and its lock file's packages; the one that runs us is one already."""
+def create_environment(python: Path, name: str) -> Path:
+    """Return the interpreter of an environment with this project and the packages of its lock file.
+
+    The running interpreter already has such an environment.
+    """
     if python.samefile(Path(sys.base_prefix) / "bin" / "python3"):
         return Path(sys.executable)
     folder = ROOT / ".venv" / "matrix" / name.replace("=", "-")
-    own = folder / "bin" / "python"
+    interpreter = folder / "bin" / "python"
     if not (folder / ".ready").exists():
-        print(f"matrix: making {folder}", file=sys.stderr, flush=True)
+        print(f"matrix: creating {folder}", file=sys.stderr, flush=True)
         subprocess.run([python, "-m", "venv", folder], check=True)
-        pip = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements.lock"], check=True)
         subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", ROOT], check=True)
         (folder / ".ready").touch()
-    return own
+    return interpreter
 
 
-def tried(cell: Cell) -> Row:
-    """Run a cell's tests in a process of their own."""
+def run_cell(cell: Cell) -> Row:
+    """Run a cell's tests in a new process."""
     if cell.python is None:
-        return Row(cell, "not on this machine, not tried", good=True)
-    began = time.monotonic()
+        return Row(cell, "not on this machine, not run", passed=True)
+    start = time.monotonic()
     report = ROOT / ".venv" / "matrix" / f"{cell.name.replace('=', '-')}.xml"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    python = environment_of(cell.python, cell.name)
-    words = [
+    python = create_environment(cell.python, cell.name)
+    command = [
         str(python),
         "-m",
         "pytest",
@@ -141,12 +162,12 @@ def tried(cell: Cell) -> Row:
         *cell.paths,
     ]
     print(f"matrix: {cell.name}: {' '.join(cell.paths)}", file=sys.stderr, flush=True)
-    done = subprocess.run(
-        words, cwd=ROOT, env={**os.environ, **cell.environment}, stdout=sys.stderr, timeout=LIMIT_S, check=False
+    result = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **cell.environment}, stdout=sys.stderr, timeout=TIMEOUT_S, check=False
     )
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start
     if not report.exists():
-        return Row(cell, f"pytest ended with {done.returncode}", good=False, seconds=seconds)
+        return Row(cell, f"pytest ended with {result.returncode}", passed=False, seconds=seconds)
     suite = ET.parse(report).getroot().find("testsuite")
     assert suite is not None
     total, failed, skipped = (
@@ -154,36 +175,41 @@ def tried(cell: Cell) -> Row:
         int(suite.get("failures", 0)) + int(suite.get("errors", 0)),
         int(suite.get("skipped", 0)),
     )
-    told = f"{total - failed - skipped} passed, {failed} failed, {skipped} skipped"
-    return Row(cell, told, good=done.returncode == 0 and skipped == 0, seconds=seconds)
+    summary = f"{total - failed - skipped} passed, {failed} failed, {skipped} skipped"
+    return Row(cell, summary, passed=result.returncode == 0 and skipped == 0, seconds=seconds)
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One line per version: where it was found, what passed, how long it took."""
-    width = max(len(row.cell.where) for row in rows)
+    """Render one line per version: its location, its result and its seconds."""
+    width = max(len(row.cell.location) for row in rows)
     lines = [f"{'version':14}{'found':{width}}  {'outcome':42}{'seconds':>7}"]
     for row in rows:
         seconds = f"{row.seconds:.0f}" if row.seconds else "-"
-        lines.append(f"{row.cell.name:14}{row.cell.where:{width}}  {row.told:42}{seconds:>7}")
+        lines.append(f"{row.cell.name:14}{row.cell.location:{width}}  {row.summary:42}{seconds:>7}")
     return "\n".join(lines)
 
 
 def main() -> int:
-    """Try every cell, or those of --only, and print the table."""
+    """Run every cell, or those of --only, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="such as kafka=3.9.1, python=3.12, java; may be repeated"
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="a version such as kafka=3.9.1, python=3.12 or java; repeat the option for several",
     )
-    asked = parser.parse_args()
+    options = parser.parse_args()
     assert DEFAULT_VERSION in versions()
-    wanted = [
-        cell for cell in cells() if not asked.only or any(re.match(f"{only}(=|$)", cell.name) for only in asked.only)
+    selected = [
+        cell
+        for cell in cells()
+        if not options.only or any(re.match(f"{only}(=|$)", cell.name) for only in options.only)
     ]
-    if not wanted:
-        parser.error(f"nothing is called {asked.only}")
-    rows = [tried(cell) for cell in wanted]
+    if not selected:
+        parser.error(f"no version is called {options.only}")
+    rows = [run_cell(cell) for cell in selected]
     print(table(rows))
-    return 0 if all(row.good for row in rows) else 1
+    return 0 if all(row.passed for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: st
     """The example in the docs gives the lag that Kafka's own tool would: six records behind."""
     half_read_topic(cluster, unique)
     example = runpy.run_path(str(EXAMPLE))
-    found = example["lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
-    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unread": 0, "error": None}]
+    found = example["read_lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
+    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unknown": 0, "error": None}]
 
 
 def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
@@ -96,15 +96,15 @@ def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
         ("orders", 1, None, 10, "the broker was silent"),
         ("orders", 2, 0, None, None),
     ]
-    found = runpy.run_path(str(EXAMPLE))["behind"](
+    found = runpy.run_path(str(EXAMPLE))["compute_lag"](
         session.createDataFrame(commits, "group string, topic string, partition int, committed long, error string"),
         session.createDataFrame(
             partitions, "topic string, partition int, log_start long, stable_end long, error string"
         ),
     )
     assert found.toArrow().to_pylist() == [
-        {"group": "reads", "topic": "orders", "lag": 4, "unread": 2, "error": "the broker was silent"},
-        {"group": "may-not", "topic": None, "lag": None, "unread": 1, "error": "GROUP_AUTHORIZATION_FAILED"},
+        {"group": "reads", "topic": "orders", "lag": 4, "unknown": 2, "error": "the broker was silent"},
+        {"group": "may-not", "topic": None, "lag": None, "unknown": 1, "error": "GROUP_AUTHORIZATION_FAILED"},
     ]
 
 
@@ -113,7 +113,7 @@ import runpy, sys
 from pyspark.sql import SparkSession
 session = SparkSession.builder.master("local[2]").getOrCreate()
 example = runpy.run_path(sys.argv[1])
-found = example["lag"](session, sys.argv[2])
+found = example["read_lag"](session, sys.argv[2])
 def pids(batches):
     import os, pyarrow as pa
     for batch in batches:
