@@ -1,6 +1,6 @@
-"""Generates parts of docs/manifests.md: tables of fields and entries of error codes.
+"""The generated parts of docs/manifests.md: a table of fields for each kind, and an entry for each error code.
 
-The texts come from the models and from `CODES`. The caller passes the examples and their output.
+Pure: what the docs say comes from the models and from `CODES`; which examples are shown, and their output, comes from the caller.
 """
 
 import json
@@ -15,38 +15,32 @@ from reconciler.policies.fields import DURATION_TEXT
 _SECTION = re.compile(r"(<!-- generated: (?P<name>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def fill_sections(text: str, sections: Mapping[str, str]) -> str:
-    """Replace the text between each `<!-- generated: NAME -->` and `<!-- end -->`.
-
-    Raises KeyError for a name that `sections` does not have.
-    """
-    return _SECTION.sub(lambda match: f"{match[1]}\n{sections[match['name']]}\n{match[3]}", text)
+def filled(text: str, sections: Mapping[str, str]) -> str:
+    """`text` with what stands between `<!-- generated: NAME -->` and `<!-- end -->` replaced. Raises KeyError for an unknown name."""
+    return _SECTION.sub(lambda found: f"{found[1]}\n{sections[found['name']]}\n{found[3]}", text)
 
 
 def field_tables() -> Mapping[str, str]:
-    """Map each section name `fields KIND` to a Markdown table of the kind's fields."""
+    """`fields KIND` → a Markdown table of all fields of that kind."""
     kinds = (json.loads(text) for name, text in schemas().items() if name != "manifest.json")
     return {f"fields {schema['title']}": _table(schema) for schema in kinds}
 
 
-def error_section(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> str:
-    """Render an entry for each error code: its meaning, and an example that causes it.
-
-    `examples` maps a code to files, or typed commands, with their texts and to the output.
-    """
+def error_section(shown: Mapping[str, tuple[Mapping[str, str], str]]) -> str:
+    """An entry for each code: what it means, and of those in `shown` (files or what was typed, output) a broken example with what it yields."""
     entries = []
-    for code, error in CODES.items():
-        entry = f"### {code} {error.title}\n\n{error.explanation}\n"
-        if code in examples:
-            files, output = examples[code]
-            entry += "".join(_render_example(name, text) for name, text in files.items())
+    for code, told in CODES.items():
+        entry = f"### {code} {told.title}\n\n{told.explanation}\n"
+        if code in shown:
+            files, output = shown[code]
+            entry += "".join(_shown(name, text) for name, text in files.items())
             entry += f"\n```text\n{output.rstrip()}\n```\n"
         entries.append(entry)
     return "\n".join(entries)
 
 
-def _render_example(name: str, text: str) -> str:
-    """Render a file, or a typed command, which starts with `$`."""
+def _shown(name: str, text: str) -> str:
+    """A file, or what was typed where the text of a file is not the point."""
     return f"\n```console\n{name}\n```\n" if name.startswith("$ ") else f"\n```yaml\n# {name}\n{text.rstrip()}\n```\n"
 
 
@@ -57,19 +51,19 @@ def _table(schema: Mapping[str, Any]) -> str:
 
 def _rows(model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for name, field in model["properties"].items():
-        nested = definitions.get(str(field.get("$ref", "")).removeprefix("#/$defs/"))
-        kind = _type(field) if nested is None else "mapping"
-        default = _code(field["default"]) if "default" in field and nested is None else ""
+        below = definitions.get(str(field.get("$ref", "")).removeprefix("#/$defs/"))
+        kind = _type(field) if below is None else "mapping"
+        default = _code(field["default"]) if "default" in field and below is None else ""
         if name in model.get("required", ()):
             default = "required"
         text = str(field["description"]).replace("|", "\\|")
-        yield f"| `{prefix}{name}` | {kind} | {default} | {text}{_example(field, nested)} |\n"
-        if nested is not None:
-            yield from _rows(nested, definitions, f"{prefix}{name}.")
+        yield f"| `{prefix}{name}` | {kind} | {default} | {text}{_example(field, below)} |\n"
+        if below is not None:
+            yield from _rows(below, definitions, f"{prefix}{name}.")
 
 
-def _example(field: Mapping[str, Any], nested: object) -> str:
-    if nested is not None or "const" in field or field["examples"][0] == field.get("default"):
+def _example(field: Mapping[str, Any], below: object) -> str:
+    if below is not None or "const" in field or field["examples"][0] == field.get("default"):
         return ""
     return f" Example: {_code(field['examples'][0])}"
 

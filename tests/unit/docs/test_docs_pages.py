@@ -31,7 +31,7 @@ from reconciler.onboarding import SCHEMA, ClusterCheck
 from reconciler.plan import drift
 from reconciler.policies.fields import format_instant
 from tests.strategies.examples import purge, removal
-from tools.generate_docs import fill_sections
+from tools.generate_docs import filled
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -226,7 +226,7 @@ def test_what_the_pages_show_is_what_the_program_says(tmp_path: Path) -> None:
     made = sections(tmp_path)
     for name in PAGES:
         page = DOCS / name
-        fresh = fill_sections(page.read_text(encoding="utf-8"), made)
+        fresh = filled(page.read_text(encoding="utf-8"), made)
         if os.environ.get("UPDATE_DOCS"):
             page.write_text(fresh, encoding="utf-8")
         assert page.read_text(encoding="utf-8") == fresh, f"{name} is stale: UPDATE_DOCS=1 pytest {__file__}"

@@ -15,7 +15,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts
 from reconciler.scan import export
 from reconciler.scan.data_sources import Options
-from tools.generate_docs import fill_sections
+from tools.generate_docs import filled
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scan.md"
@@ -65,7 +65,7 @@ def sections() -> Mapping[str, str]:
 
 def test_example_of_the_page_is_the_one_that_is_run() -> None:
     """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the page)."""
-    fresh = fill_sections(PAGE.read_text(encoding="utf-8"), sections())
+    fresh = filled(PAGE.read_text(encoding="utf-8"), sections())
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(fresh, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == fresh
@@ -74,7 +74,7 @@ def test_example_of_the_page_is_the_one_that_is_run() -> None:
 def test_reckoning_is_that_of_the_measured_figures() -> None:
     """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 reckons anew)."""
     page = ROOT / "docs" / "scaling.md"
-    fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
+    fresh = filled(page.read_text(encoding="utf-8"), scaling.sections())
     if os.environ.get("UPDATE_DOCS"):
         page.write_text(fresh, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == fresh

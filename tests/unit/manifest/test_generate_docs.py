@@ -72,7 +72,7 @@ def test_docs_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: p
         assert output.startswith(f"error[{code}]")
         shown[code] = ({f"$ reconciler validate {path}": ""}, output)
     sections = {**generate_docs.field_tables(), "errors": generate_docs.error_section(shown)}
-    fresh = generate_docs.fill_sections(DOCS.read_text(encoding="utf-8"), sections)
+    fresh = generate_docs.filled(DOCS.read_text(encoding="utf-8"), sections)
     if os.environ.get("UPDATE_DOCS"):
         DOCS.write_text(fresh, encoding="utf-8")
     assert DOCS.read_text(encoding="utf-8") == fresh, (
@@ -121,4 +121,4 @@ def test_codes_without_an_example_are_told_in_words() -> None:
 def test_unknown_sections_are_errors() -> None:
     """A marker in the docs that nothing fills is a mistake, not an empty section."""
     with pytest.raises(KeyError):
-        generate_docs.fill_sections("<!-- generated: nothing -->\n<!-- end -->", {})
+        generate_docs.filled("<!-- generated: nothing -->\n<!-- end -->", {})
