@@ -1,7 +1,4 @@
-"""`reconciler demo`: starts real brokers with demo data, then runs the commands of a user on them.
-
-It prints each command with its output.
-"""
+"""`reconciler demo`: real brokers, made-up disorder, then the commands that a user would type, each shown with its output."""
 
 import os
 import shutil
@@ -30,10 +27,9 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @accepts_settings
 def demo(settings: Settings) -> int:
-    """Show the whole workflow on three real brokers.
+    """Three real brokers, a mess, and the way to clean.
 
-    Starts brokers with demo data, then validates, plans, applies and plans again. Stops the brokers and removes all
-    data at the end.
+    Starts them, then validates, plans, applies and plans again, as a user would. Cleans up after itself.
     """
     console.start_logging(settings)
     find_java()
@@ -50,28 +46,28 @@ def demo(settings: Settings) -> int:
             stop(sandbox)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    console.print_stderr(f"demo finished in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
+    console.print_stderr(f"demo done in {time.monotonic() - started:.0f} s; brokers stopped, data removed")
     return code
 
 
 def _show(sandbox: Cluster, settings: Settings, folder: Path) -> int:
     shutil.copytree(MANIFESTS, folder / "manifests")
     with console.progress(settings) as progress:
-        data = demo_data.create_demo_data(sandbox, progress)
-    with data:
-        data.wait_until_idle()
-        _heading("The manifests: the desired state of this cluster")
+        made = demo_data.create_demo_data(sandbox, progress)
+    with made:
+        made.wait_until_idle()
+        _heading("The manifests: what this cluster should look like")
         for path in sorted((folder / "manifests").rglob("*.yaml")):
             console.write(f"--- {path.relative_to(folder)}\n{path.read_text(encoding='utf-8').strip()}\n\n")
-        for heading, arguments, expected in (
-            ("1. Check the manifests.", ["validate"], 0),
-            ("2. Plan: the changes, and the consumers that they affect.", ["plan", "--out", "plan.json"], 0),
-            ("3. Apply: exactly these changes, and no larger ones.", ["apply", "plan.json"], 0),
-            ("4. Plan again: in sync, except for blocked and waiting items.", ["plan", "--detailed-exitcode"], 0),
+        for heading, words, expected in (
+            ("1. Are the manifests right?", ["validate"], 0),
+            ("2. What would happen, and who would miss it?", ["plan", "--out", "plan.json"], 0),
+            ("3. Do exactly that, and nothing larger.", ["apply", "plan.json"], 0),
+            ("4. And now? In sync, but for what is blocked or waiting.", ["plan", "--detailed-exitcode"], 0),
         ):
             _heading(heading)
-            _command(arguments, sandbox, folder, expected=expected)
-        _heading("5. Kafka's own tools confirm it: the log start offsets of clicks, and the remaining groups")
+            _command(words, sandbox, folder, expected=expected)
+        _heading("5. Kafka's own tools agree: first offset of each partition of clicks, and the groups that are left")
         _tool(sandbox, "kafka-get-offsets", "--topic", "clicks", "--time", "earliest")
         _tool(sandbox, "kafka-consumer-groups", "--list")
     return 0
@@ -81,14 +77,14 @@ def _heading(text: str) -> None:
     console.write(f"\n{'=' * 78}\n{text}\n{'=' * 78}\n")
 
 
-def _command(arguments: list[str], sandbox: Cluster, folder: Path, *, expected: int) -> None:
-    console.write(f"$ reconciler {' '.join(arguments)}\n")
+def _command(words: list[str], sandbox: Cluster, folder: Path, *, expected: int) -> None:
+    console.write(f"$ reconciler {' '.join(words)}\n")
     environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers}
-    result = subprocess.run([sys.executable, "-m", "reconciler", *arguments], cwd=folder, env=environment, check=False)
-    console.write(f"(exit {result.returncode})\n")
-    if result.returncode != expected:
+    done = subprocess.run([sys.executable, "-m", "reconciler", *words], cwd=folder, env=environment, check=False)
+    console.write(f"(exit {done.returncode})\n")
+    if done.returncode != expected:
         raise ReconcilerError(
-            f"`reconciler {' '.join(arguments)}` ended with exit code {result.returncode} instead of {expected}"
+            f"`reconciler {' '.join(words)}` ended with exit {done.returncode}, {expected} was expected"
         )
 
 

@@ -1,4 +1,4 @@
-"""`reconciler sandbox up|down|status`: real local brokers that run between commands."""
+"""`reconciler sandbox up|down|status`: the demo's brokers, kept running, to try things on."""
 
 from typing import Annotated
 
@@ -7,24 +7,24 @@ import typer
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import SandboxError
+from reconciler.sandbox import cluster as clusters
 from reconciler.sandbox import jars, registry
-from reconciler.sandbox.cluster import Cluster
 
 sandbox_app = typer.Typer(
-    help="Run real local Kafka brokers for trials.",
+    help="Real local Kafka brokers, to try things on.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
+Name = Annotated[str, typer.Option("--name", help="One of several sandboxes.")]
 DEFAULT_NAME = "default"
 
 
-def _show(sandbox: Cluster, settings: Settings) -> None:
-    def render(output_format: Format, _color: bool) -> str:
-        if output_format is Format.JSON:
+def _show(sandbox: clusters.Cluster, settings: Settings) -> None:
+    def rendered(chosen: Format, _colour: bool) -> str:
+        if chosen is Format.JSON:
             return registry.to_json(sandbox) + "\n"
         rows = [f"  broker {broker.id}   pid {broker.pid}   log {broker.log}\n" for broker in sandbox.brokers]
         return (
@@ -34,14 +34,14 @@ def _show(sandbox: Cluster, settings: Settings) -> None:
             f"--bootstrap-server {sandbox.bootstrap_servers} --list\n"
         )
 
-    console.emit(settings, render)
+    console.emit(settings, rendered)
 
 
 @sandbox_app.command()
 @accepts_settings
 def up(
     settings: Settings,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="Number of brokers.")] = 3,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="How many brokers.")] = 3,
     name: Name = DEFAULT_NAME,
     kafka: Annotated[
         str | None,
@@ -50,7 +50,7 @@ def up(
         ),
     ] = None,
 ) -> int:
-    """Start brokers that run until `sandbox down`."""
+    """Start brokers that stay after this command ends."""
     with console.progress(settings) as progress:
         sandbox = registry.up(name, nodes, version=kafka, progress=progress)
     _show(sandbox, settings)
@@ -64,14 +64,14 @@ def down(settings: Settings, name: Name = DEFAULT_NAME) -> int:
     if not registry.down(name):
         raise SandboxError(f"no sandbox named {name} is running: see `reconciler sandbox status`")
     if not settings.quiet:
-        console.print_stderr(f"sandbox {name} stopped; its data is removed")
+        console.print_stderr(f"sandbox {name} is gone")
     return 0
 
 
 @sandbox_app.command()
 @accepts_settings
 def status(settings: Settings, name: Name = DEFAULT_NAME) -> int:
-    """Show the addresses and logs of a running sandbox. Exit code 1 if none runs."""
+    """Show where a running sandbox is. Exit 1 where there is none."""
     sandbox = registry.status(name)
     if sandbox is None:
         raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")

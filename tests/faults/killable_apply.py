@@ -1,4 +1,4 @@
-"""The sending part of an apply as a process of its own, to be killed: reads pickled actions, sends them, says what became of them."""
+"""Applies pickled actions in a process that a trial kills. Prints each outcome."""
 
 import pickle
 import sys
@@ -13,9 +13,9 @@ from reconciler.kafka.gateway import KafkaGateway
 
 
 def main() -> None:
-    actions_path, journal_path, servers, timeout_s, settings_path = sys.argv[1:]
+    actions_path, journal_path, servers, timeout_s, limits_path = sys.argv[1:]
     actions = pickle.loads(Path(actions_path).read_bytes())
-    settings: BatchLimits = pickle.loads(Path(settings_path).read_bytes())
+    limits: BatchLimits = pickle.loads(Path(limits_path).read_bytes())
     gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s)))
     for outcome in apply(
         actions,
@@ -25,7 +25,7 @@ def main() -> None:
         plan_digest="killed",
         clock=lambda: time.time_ns() // 1_000_000,
         sleep=time.sleep,
-        settings=settings,
+        settings=limits,
     ):
         print(outcome.action.address, outcome.status, flush=True)
 
