@@ -34,8 +34,8 @@ from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
 from tests import kafka_client
-from tests.fakes.runs import purge
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.runs import purge
 from tests.faults import verification
 from tests.faults.fault_types import CLIENT_FAULTS, INJECTIONS, FaultType
 from tests.faults.trial_setup import TrialSetup

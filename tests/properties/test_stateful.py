@@ -27,8 +27,8 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
 from reconciler.policies import Policy
 from tests.fakes.cluster import FakeCluster, Fault, Request
-from tests.fakes.timed_cluster import TimedCluster
 from tests.fakes.runs import Ticker, run
+from tests.fakes.timed_cluster import TimedCluster
 from tests.strategies.facts import NOW_MS, SECOND, cluster, floor, leaders, removal
 
 TOPICS = {"orders": 2, "clicks": 1}
