@@ -1,13 +1,16 @@
-"""A cluster's facts as a few readable lines of JSON, for golden cases: what is not said is healthy.
+"""Reads a cluster's facts from a few readable lines of JSON, for golden cases.
 
     {
-      "topics": {"orders": {"partitions": [{"log_start": 1000, "end": 250000, "at": {"7d": 98213}, "readers": {"billing": 52000}}]}},
+      "topics": {"orders": {"partitions": [
+        {"log_start": 1000, "end": 250000, "at": {"7d": 98213}, "readers": {"billing": 52000}}
+      ]}},
       "groups": {"old-etl": {"commits": 12, "topics": 3, "idle": "6d"}}
     }
 
-Ages are before 2026-11-21T10:00:00Z. `at` says where the records of an age begin: an instant further back than the oldest that is
-told has that one's answer, and one more recent than all has none, as if nothing had been produced since. `{"unread": "why"}` stands
-for a fact that could not be read. `repeat: 64, step: 10` makes 64 partitions, the offsets of each ten above the last one's.
+Facts that are not listed are healthy. Ages are before 2026-11-21T10:00:00Z. `at` maps an age to
+the first offset of that age. An instant before the oldest listed one has the offset of the oldest
+one; an instant after all listed ones has no offset. `{"unread": "why"}` is an unknown fact.
+`repeat: 64, step: 10` makes 64 partitions whose offsets grow by ten.
 """
 
 import hashlib
@@ -51,7 +54,10 @@ _GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle",
 
 
 def snapshot(path: Path, needs: ScanRequest) -> ClusterSnapshot:
-    """The facts of a snapshot.json, with an answer for each instant that is needed. Raises ValueError for a word it does not know, so that no typing mistake reads as healthy."""
+    """Read the facts of a snapshot.json, with an offset for each instant in `instants`.
+
+    Raises ValueError for an unknown word, so that a typing mistake is not read as a healthy fact.
+    """
     told = _known(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
     instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
     topics, partitions = {}, {}
@@ -76,7 +82,7 @@ def snapshot(path: Path, needs: ScanRequest) -> ClusterSnapshot:
 
 
 def topic_id(name: str) -> str:
-    """The id that a topic has where none is told: 22 characters, the same in every run."""
+    """The default id of a topic: 22 characters, the same in every run."""
     return hashlib.sha256(name.encode()).hexdigest()[:22]
 
 
@@ -149,7 +155,10 @@ def _partition(
 
 
 def _answer(told: Mapping[str, Any], instant: int) -> Any:
-    """The first offset at or after the instant, of the told instants at or after it the earliest one's."""
+    """Return the first offset at or after the instant.
+
+    It is the offset of the earliest listed instant that is not before it.
+    """
     known = sorted(
         (instant_ms(when) if "T" in when else NOW_MS - duration_ms(when), offset) for when, offset in told.items()
     )

@@ -1,6 +1,7 @@
-"""The facts that every report of a plan shows, whatever its sentences are: subjects, numbers, codes, counts and the digest.
+"""Checks that a report shows all facts of a plan: subjects, numbers, codes, counts, the digest.
 
-`assert_shown` renders a plan as text (in full and folded), as Markdown and as GitHub annotations, and looks for them.
+`assert_shown` renders a plan as text (in full and collapsed), as Markdown and as GitHub
+annotations, and searches for the facts. The sentences around the facts may be any.
 """
 
 import re
@@ -27,14 +28,17 @@ Spelling = Callable[[str], str]
 
 
 def assert_shown(plan: Plan) -> None:
-    """Raises AssertionError with the facts that a report of the plan does not show. The Markdown must fit into a comment uncut."""
+    """Assert that the reports of a plan show its facts, and that the Markdown fits into a comment.
+    """
     assert_text(plan)
     assert_markdown(plan)
     assert_annotations(plan)
 
 
 def assert_text(plan: Plan) -> None:
-    """The full text has an item for each action; the folded one has an item for a topic of more than 20 partitions."""
+    """The full text has an item for each action; the collapsed text has one for each topic with
+    more than 20 partitions.
+    """
     for full in (True, False):
         lines = [line.plain for line in report.text(plan, full=full)]
         shown = items(lines)
@@ -52,7 +56,7 @@ def assert_text(plan: Plan) -> None:
 
 
 def assert_markdown(plan: Plan) -> None:
-    """Actions that cannot be undone come before the others; the last line names the digest."""
+    """Irreversible actions come first, and the last line has the digest."""
     text = report.markdown(plan)
     shown = items(text.splitlines())
     assert 'truncated="no"' in text.splitlines()[0]
@@ -68,7 +72,10 @@ def assert_markdown(plan: Plan) -> None:
 
 
 def assert_annotations(plan: Plan) -> None:
-    """Limits that refuse are errors; the first ten blocks are warnings at their manifest's line; the notice has counts and digest."""
+    """Exceeded limits are errors, the first ten blocks are warnings at their manifest's line.
+
+    The notice has the counts and the digest.
+    """
     lines = report.github(plan).splitlines()
     errors = [line for line in lines if line.startswith("::error ")]
     assert len(errors) == len(plan.refused)
@@ -99,7 +106,7 @@ def assert_annotations(plan: Plan) -> None:
 
 
 def items(lines: Iterable[str]) -> list[str]:
-    """Each line together with the lines below it that are indented deeper; an empty line ends an item."""
+    """Group each line with the more indented lines below it; an empty line ends an item."""
     grouped: list[str] = []
     indent = -1
     for line in lines:
@@ -115,7 +122,7 @@ def items(lines: Iterable[str]) -> list[str]:
 
 
 def without_reasons(shown: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
-    """The items without the actions' reasons, which repeat the numbers that are looked for."""
+    """Return the items without the reasons of actions, which repeat the numbers."""
     reasons = {prose(action.reason) for action in plan.actions}
     return [re.sub("|".join(map(re.escape, reasons)), "", item) if reasons else item for item in shown]
 
@@ -126,12 +133,16 @@ def assert_items(shown: Sequence[str], expected: Iterable[Facts]) -> None:
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of a line, as they are written."""
+    """Return the numbers of a line as they are written."""
     return re.findall(r"\d[\d,]*", text)
 
 
 def action_facts(actions: Iterable[Action], *, spelling: Spelling, full: bool) -> list[Facts]:
-    """Subject and numbers of each item about actions: one for a topic of more than 20 partitions unless it is full or unclean."""
+    """Return subject and numbers of each item about actions.
+
+    A topic with more than 20 partitions is one item, unless the text is full or the election
+    unclean.
+    """
     by_topic: dict[tuple[Address, str, bool], list[Action]] = defaultdict(list)
     for action in actions:
         by_topic[action.address.policy_address, action.address.name, action.irreversible].append(action)
@@ -163,7 +174,11 @@ def single_action_facts(action: Action, spelling: Spelling) -> Facts:
 
 
 def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
-    """Topic, partitions, and the records of all with the partition that loses most, or how many partitions move."""
+    """Return the facts of a collapsed topic.
+
+    For deletions: topic, partitions, all records, and the partition that loses most. For elections:
+    the number of partitions.
+    """
     topic = (spelling(escape.display_name(members[0].address.name)), f"{len(members):,}")
     deletions = [action for action in members if isinstance(action, DeleteRecords)]
     if deletions:
@@ -184,7 +199,7 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
 
 
 def folded_blocks(plan: Plan, *, full: bool) -> list[tuple[Blocked, int]]:
-    """The first block and the number of blocks of each item about blocks, in the order of a report."""
+    """Return the first block and the number of blocks of each item, in the order of a report."""
     by_topic: dict[tuple[Address, str, str, bool], list[Blocked]] = defaultdict(list)
     for decision in plan.decisions:
         if isinstance(decision, Blocked):
@@ -198,7 +213,7 @@ def folded_blocks(plan: Plan, *, full: bool) -> list[tuple[Blocked, int]]:
 
 
 def block_facts(plan: Plan, *, spelling: Spelling, prose: Spelling, full: bool) -> list[Facts]:
-    """Subject, code, reason and next step of each item about blocks."""
+    """Return subject, code, reason and next step of each item about blocks."""
     return [
         (
             *subject_facts(first.address, count, spelling), f"({spelling(first.code)})",
@@ -215,7 +230,7 @@ def subject_facts(address: Address, count: int, spelling: Spelling) -> Facts:
 
 
 def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Facts]:
-    """Limits that refuse, waivers, missing facts, targets, and the policies that act, with their owners."""
+    """Return exceeded limits, waivers, missing facts, targets, and policies with their owners."""
     facts = [(prose(verdict.message),) for verdict in plan.refused]
     facts += [(prose(sentence),) for sentence in plan.incomplete]
     facts += [(spelling(escape.display_name(target)),) for target in plan.targets]
@@ -228,7 +243,7 @@ def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Fac
 
 
 def totals(plan: Plan) -> list[str]:
-    """The numbers of the sentence that counts the plan's decisions; zero is not said."""
+    """Return the numbers of the sentence that counts the decisions; it omits zeros."""
     deletions = [action for action in plan.actions if isinstance(action, DeleteRecords)]
     elections = [action for action in plan.actions if isinstance(action, ElectLeader)]
     blocks = [decision for decision in plan.decisions if isinstance(decision, Blocked)]

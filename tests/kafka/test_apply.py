@@ -1,4 +1,7 @@
-"""The applier on real brokers, judged by Kafka's own tools: what was planned happened, nothing beside it, and a second time nothing."""
+"""The executor on real brokers: Kafka's own tools show the planned effects and no others.
+
+A second apply changes nothing.
+"""
 
 import time
 import uuid
@@ -52,7 +55,9 @@ def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list
 
 
 def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
-    """One of each, as a plan would hold them: the first partition truncated, the group removed, the second one's leader elected."""
+    """One action of each type: delete records of the first partition, remove the group, elect the
+    second leader.
+    """
     purged, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
     now = gateway.partitions_now([purged, led], offsets=True)
     there = gateway.groups_now([group])[group]
@@ -100,7 +105,10 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
 
 
 def disorder(cluster: Cluster) -> tuple[str, str, str]:
-    """A topic with ten records in each of three partitions and a misled second one; a dead group and a bystander."""
+    """Create a topic with ten records in each of three partitions, a dead group and a bystander.
+
+    The leader of the second partition is not the preferred one.
+    """
     name = uuid.uuid4().hex[:12]
     topic, group, bystander = f"apply-{name}", f"dead-{name}", f"bystander-{name}"
     servers = cluster.bootstrap_servers
@@ -116,7 +124,10 @@ def disorder(cluster: Cluster) -> tuple[str, str, str]:
 def test_apply_does_what_was_planned_and_nothing_else(
     cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, kept: str
 ) -> None:
-    """All three operations, either journal; Kafka's tools agree; neighbours are untouched; the second apply sends nothing."""
+    """All three operations work with either journal, according to Kafka's tools.
+
+    Other subjects are untouched, and the second apply sends nothing.
+    """
     topic, group, bystander = disorder(cluster)
     journal: FileJournal | TopicJournal
     if kept == "file":
@@ -152,7 +163,10 @@ def test_apply_does_what_was_planned_and_nothing_else(
 
 
 def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Topic recreated, group alive again: stale, and the successors keep every record and commit."""
+    """After a new topic with the same name and new activity of the group, both actions are stale.
+
+    The new topic keeps every record and commit.
+    """
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
@@ -177,7 +191,9 @@ def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_
 
 
 def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """The journal's topic is missing: nothing is attempted, and nothing makes the topic by accident."""
+    """Without the journal's topic apply attempts nothing, and nothing creates the topic by
+    accident.
+    """
     topic, group, _ = disorder(cluster)
     missing = f"_journal.missing.{topic}"
     outcomes = send(planned(gateway, topic, group, 6), gateway, TopicJournal(connection(cluster), missing))

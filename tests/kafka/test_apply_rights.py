@@ -1,6 +1,8 @@
-"""Applying without some of the rights, on brokers with an authorizer: each refusal is its item's own, names the right, and is no stop.
+"""Apply without some permissions, on brokers with an authorizer.
 
-The three authorization rows of the error table, end to end: manifests, plan, apply, results.json, exit code.
+Each refusal belongs to its item, names the missing permission, and stops no other item. The tests
+cover the three authorization rows of the error table end to end: manifests, plan, apply,
+results.json, exit code.
 """
 
 import json
@@ -31,7 +33,10 @@ LED = "payments"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
-    """Three brokers with an authorizer. Both users may see everything; one may delete in one topic and one group, too."""
+    """Three brokers with an authorizer.
+
+    Both users may describe everything; one of them may also delete in one topic and one group.
+    """
     cluster = start(3, name="rights", heap_mib=256, security=Security(USERS))
     try:
         servers = cluster.bootstrap_servers
@@ -117,8 +122,11 @@ CARRIED_OUT = (f"RetentionFloor/floor/{MINE}[0]", f"GroupRemoval/dead/{DEAD_MINE
 
 
 def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, tmp_path: Path) -> None:
-    """Without any right to write: all failed, exit 1, nothing changed. With some: those are applied, the others failed at once with
-    the right that is missing, exit 5."""
+    """Without write permissions all actions fail, exit 1; with some of them, the others fail, exit
+    5.
+
+    The result names the missing permission, and nothing changes without one.
+    """
     write_manifests(tmp_path, guarded)
     servers = guarded.bootstrap_servers
     time.sleep(1.5)  # idleFor: 1s

@@ -1,6 +1,8 @@
-"""Rows of the error table as real brokers answer them, from the applier's side: the world moves between its last look and the request.
+"""Rows of the error table with real brokers: the cluster changes between the last check and the
+request.
 
-The gateway is the real one; what is put in its way only moves the world before a request goes on to the brokers.
+The gateway is the real one. A wrapper changes the cluster immediately before the request goes to
+the brokers.
 """
 
 import uuid
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.brokers
 
 
 class Meanwhile:
-    """A gateway to real brokers before whose first write the world moves."""
+    """A gateway to real brokers that changes the cluster before its first write."""
 
     def __init__(self, real: KafkaGateway, move: Callable[[], None]) -> None:
         self._real = real
@@ -75,7 +77,11 @@ def ended(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, m
 
 
 def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """The topic is made again with fewer records, and the request names it by name: the broker refuses, the successor keeps all."""
+    """The topic is created again with fewer records; the broker refuses, and the new topic keeps
+    all of them.
+
+    DeleteRecords names a topic by name, not by id.
+    """
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
@@ -91,7 +97,9 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
 
 
 def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Deleted between look and request: the client or the broker knows no such partition, for both operations on it."""
+    """After a deletion of the topic the client or the broker does not know the partition, for both
+    operations.
+    """
     for which in (RECORDS, LEADER):
         topic, group, _ = disorder(cluster)
         actions = planned(gateway, topic, group, 6)
@@ -105,7 +113,9 @@ def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp
 
 
 def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """A topic that is only compacted: refused at once, and its neighbour in the same call is served."""
+    """A topic that is only compacted fails at once, and the other topic of the request is
+    truncated.
+    """
     topic, group, _ = disorder(cluster)
     compacted = f"compacted-{uuid.uuid4().hex[:12]}"
     servers = cluster.bootstrap_servers
@@ -126,7 +136,7 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
 
 
 def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """An internal topic loses nothing, even where a forged plan names it and no recheck stands before the applier."""
+    """An internal topic loses nothing, even if a forged plan names it and no recheck runs."""
     topic, group, _ = disorder(cluster)
     well = planned(gateway, topic, group, 6)[RECORDS]
     assert isinstance(well, DeleteRecords)
@@ -154,7 +164,9 @@ def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) 
 
 
 def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """A member joins between look and request: the broker refuses, the group keeps its commits."""
+    """A member joins between check and request: the broker refuses, and the group keeps its
+    commits.
+    """
     topic, group, bystander = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     members = []
@@ -175,7 +187,7 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
 
 
 def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Somebody else removes it between look and request: satisfied, not applied."""
+    """Another client removes the group between check and request: satisfied, not applied."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     admin = admin_client(cluster.bootstrap_servers)
@@ -188,7 +200,7 @@ def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway
 
 
 def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Somebody else elects between look and request: satisfied, not applied."""
+    """Another client elects between check and request: satisfied, not applied."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     admin = admin_client(cluster.bootstrap_servers)
@@ -201,8 +213,10 @@ def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGatewa
 
 
 def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """The preferred replica's broker ends between look and request: waiting, which is no failure; once it is back, the same action
-    is applied."""
+    """The preferred leader's broker ends between check and request: waiting, which is no failure.
+
+    After the broker's restart the same action is applied.
+    """
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     preferred = partition_leaders(cluster, topic)[1][1]

@@ -1,4 +1,7 @@
-"""The doctor on brokers with TLS, SCRAM and an authorizer: what it asks for is what planning and applying need, no less and no more."""
+"""The doctor on brokers with TLS, SCRAM and an authorizer.
+
+It checks exactly the permissions that planning and applying need.
+"""
 
 import json
 import re
@@ -31,7 +34,7 @@ pytestmark = pytest.mark.brokers
 USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none")}
 JOURNAL = "_reconciler.journal"
 SILENT = {"log_level": 0}
-"""For clients of the tests: what they log would stand among the lines of a command in the same process."""
+"""Discard the log of the tests' clients, which would otherwise mix with a command's output."""
 POLICIES = """\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -62,7 +65,9 @@ spec: {topics: ["*"]}
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
-    """One broker behind TLS and an authorizer, with topics, groups and a journal; nobody holds any right yet."""
+    """One broker with TLS and an authorizer, with topics, groups and a journal; no user has a
+    permission yet.
+    """
     cluster = start(1, name="doctor", heap_mib=256, security=Security(USERS, tls=True))
     try:
         topics = ("orders", "clicks-eu", "clicks-audit", "events-1", "payments", JOURNAL)
@@ -92,7 +97,7 @@ def admin(cluster: Cluster, user: str) -> AdminClient:
 
 
 def as_user(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command line as `user`, whose name and password come from the environment."""
+    """Run the command line as `user`; name and password come from the environment."""
     return reconciler(folder, *words, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
@@ -119,7 +124,7 @@ spec:
 
 
 def refusal(client: AdminClient, call: str) -> str:
-    """The broker's error for one write that a principal tries."""
+    """The broker's error for one write of a principal."""
     partition = TopicPartition("payments", 0)
     match call:
         case "records of another topic":
@@ -140,7 +145,11 @@ def refusal(client: AdminClient, call: str) -> str:
 def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
     guarded: Cluster, tmp_path: Path
 ) -> None:
-    """Nobody's rights are told as missing with what breaks; with the printed kafka-acls commands one plans and cannot apply, one applies and cannot more."""
+    """Without permissions the doctor names the missing ones and their effects.
+
+    With the printed kafka-acls commands one principal can plan and not apply, and another can apply
+    and do no more.
+    """
     write_manifests(tmp_path, guarded)
     before = as_user(tmp_path, "ci-none", "doctor", "-q")
     assert before.returncode == 1, before.stderr
@@ -189,7 +198,7 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
 
 
 def granted(folder: Path, cluster: Cluster) -> list[str]:
-    """Run the commands that `doctor --acls` prints, and answer them."""
+    """Run the commands that `doctor --acls` prints, and return them."""
     # Only a principal that sees everything knows which names a pattern means today.
     secure = (folder / "manifests" / "cluster.yaml").read_text()
     plain = secure.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
@@ -210,8 +219,13 @@ def granted(folder: Path, cluster: Cluster) -> list[str]:
 def test_each_printed_grant_is_needed_and_its_absence_is_told(
     guarded: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Take any one of the printed grants away and the doctor of that purpose exits 1 and names the operation, or sees fewer topics; give it back and all
-    fits. So the grants are the least, and no right is asked for that nothing needs. The doctor itself makes no topic, no group and no record."""
+    """Every printed grant is necessary: without it the doctor of that role fails or sees fewer
+    topics.
+
+    If one grant is removed, the doctor exits with 1 and names the operation, or lists fewer topics;
+    after the grant is back, all is well. So the grants are the minimum, and the doctor requires no
+    unnecessary permission. The doctor itself creates no topic, group or record.
+    """
     # The test above may have removed it, and nothing is told about the rights on what does not exist.
     workload.commit(guarded.bootstrap_servers, "old-etl", {("payments", 0): 50})
     write_manifests(tmp_path, guarded)
@@ -220,7 +234,9 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
     state = [run_kafka_tool(guarded, "kafka-get-offsets"), run_kafka_tool(guarded, "kafka-consumer-groups", "--list")]
 
     def asked(purpose: str) -> tuple[list[str], int]:
-        """(what is missing, how many topics are seen) as the doctor tells that purpose's principal."""
+        """Return the missing permissions and the number of visible topics that the doctor reports
+        for a role.
+        """
         monkeypatch.setenv("KAFKA_USERNAME", f"ci-{purpose}")
         monkeypatch.setenv("KAFKA_PASSWORD", USERS[f"ci-{purpose}"])
         capfd.readouterr()
@@ -236,7 +252,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
         return any(operation in shown for operation in operations)
 
     def until(purpose: str, wanted: Callable[[list[str], int], bool], what: str) -> None:
-        """Authorizers learn of a grant some time after the tool was told that it is made."""
+        """Wait until the authorizers know a grant, some time after the tool has created it."""
         deadline = time.monotonic() + 90
         while True:
             told, topics = asked(purpose)
@@ -275,7 +291,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
 
 
 def produced(cluster: Cluster, user: str, topic: str) -> str:
-    """The error of one record that a principal tries to write; empty where it could."""
+    """The error of one record that a principal tries to write; empty if it succeeds."""
     errors: list[str] = []
     servers = {"bootstrap.servers": access(cluster).bootstrap_servers}
     producer = Producer(SILENT | servers | access(cluster).client(user))
@@ -285,7 +301,9 @@ def produced(cluster: Cluster, user: str, topic: str) -> str:
 
 
 def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster) -> None:
-    """After the grants above ALTER on the cluster is the third principal's only, and the doctor says what else it means."""
+    """After these grants only the third principal has ALTER on the cluster; the doctor says what
+    else it allows.
+    """
     wanted = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
     found = {user: doctor.run_checks(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
     held = {user: next(r for r in each.rights if r.purpose is Role.ELECTIONS).held for user, each in found.items()}
@@ -295,7 +313,10 @@ def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster
 
 
 def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> None:
-    """Whether each broker is of Kafka 4, its operations, a stamp of its clock, and nothing about the rights on a topic that is not there."""
+    """Returns for each broker whether it is Kafka 4, its operations, and its clock.
+
+    A topic that does not exist has no permissions in the result.
+    """
     now_ms = int(time.time() * 1000)
     workload.commit(guarded.bootstrap_servers, "stamped", {("payments", 0): now_ms % 50})
     wanted = RequiredAccess(

@@ -1,4 +1,4 @@
-"""The journal as a topic, on real brokers: never made by accident, read to its end, shared by runs."""
+"""The journal topic on real brokers: never created by accident, read to its end, shared by runs."""
 
 import uuid
 
@@ -40,7 +40,10 @@ def unused() -> str:
 
 
 def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
+    """A missing topic is an error with the command that creates it, for reading and for writing.
+
+    The brokers of this test would create topics automatically.
+    """
     name = unused()
     journal = TopicJournal(connection, name)
     with pytest.raises(
@@ -59,7 +62,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
 
 
 def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
-    """One partition, never compacted, and making it twice is fine."""
+    """The topic has one partition and no compaction; creating it twice is not an error."""
     name = unused()
     for _ in range(2):
         topic_journal.create_topic(connection, name, retention_ms=86_400_000)
@@ -71,7 +74,7 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
 
 
 def everywhere(cluster: Cluster, name: str) -> None:
-    """Wait until every broker's metadata has the topic: Kafka 3.9 takes longer for that than 4."""
+    """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
     client.wait_until(
         lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
         30,
@@ -80,7 +83,9 @@ def everywhere(cluster: Cluster, name: str) -> None:
 
 
 def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
+    """A thousand intents, half of them proven unsent; two runs share the topic, and each read gets
+    the new lines.
+    """
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
     everywhere(cluster, name)
@@ -99,7 +104,7 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
 
 
 def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A topic of the same name that forgot everything is another journal."""
+    """A new topic with the same name is a different journal."""
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
     journal = TopicJournal(connection, name)
@@ -115,7 +120,11 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
 def test_journal_topic_that_is_compacted_is_not_trusted(
     cluster: Cluster, connection: Connection, made: FakeCluster
 ) -> None:
-    """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
+    """A compacted topic is refused: of an intent and its outcome, which share a key, only the
+    outcome would remain.
+
+    Then the purge clock would not know the intent.
+    """
     name = unused()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
     journal = TopicJournal(connection, name)
@@ -128,7 +137,9 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
-    """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
+    """Records of another writer make the clock unknown, so they are an error and not an empty
+    journal.
+    """
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
     everywhere(cluster, name)

@@ -1,4 +1,7 @@
-"""What differs between the Kafkas that `make test-matrix` runs: said as a claim about each version, so that neither is skipped in silence."""
+"""Differences between the Kafka versions of `make test-matrix`.
+
+Each test states a claim about each version, so that no version is skipped silently.
+"""
 
 from uuid import uuid4
 
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.brokers
 
 
 def commits_of(cluster: Cluster, group: str) -> list[bytes]:
-    """The values of a group's commits, as they lie in the log."""
+    """The values of a group's commits in the log."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid4().hex, "enable.partition.eof": True}
     )
@@ -42,7 +45,10 @@ def commits_of(cluster: Cluster, group: str) -> list[bytes]:
 
 
 def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster) -> None:
-    """Value version 4 holds the id, and version 3 none: there a commit for an earlier topic of the name shows by its offset only. Both are read."""
+    """Value version 4 has the topic id, version 3 does not; the program reads both.
+
+    With version 3 only the offset shows a commit for an earlier topic of the same name.
+    """
     topic, group = f"versioned-{uuid4().hex[:8]}", f"versioned-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
@@ -56,7 +62,10 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
 
 
 def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
-    """Share and Streams groups came with Kafka 4. Before it there are neither tools for them nor ids that only the old list call knows."""
+    """Share and Streams groups exist from Kafka 4 on.
+
+    Earlier versions have no tools for them, and no ids that only the old list call returns.
+    """
     topic, group = f"listed-{uuid4().hex[:8]}", f"listed-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})

@@ -1,5 +1,6 @@
-"""Invariant 8: Plan → JSON → Plan is the identity; the digest changes exactly when an action, its request or an equality that
-recheck tests does.
+"""Invariant 8: Plan → JSON → Plan is the identity.
+
+The digest changes exactly if an action, its request or an equality that the recheck tests changes.
 """
 
 import dataclasses
@@ -33,8 +34,9 @@ def read_back(plan: Plan) -> Plan:
 
 @given(made.plans())
 def test_plan_to_json_to_plan_is_the_identity(plan: Plan) -> None:
-    """Whatever a plan holds, the file gives it back: no field lost, no type changed, no name altered; written again, it is the same
-    bytes."""
+    """The file preserves every field, type and name of any plan; writing it again gives the same
+    bytes.
+    """
     read = read_back(plan)
     assert read == plan
     assert document.dumps(read) == document.dumps(plan)
@@ -42,7 +44,7 @@ def test_plan_to_json_to_plan_is_the_identity(plan: Plan) -> None:
 
 @given(made.plans())
 def test_the_file_is_one_json_document_of_printable_ascii(plan: Plan) -> None:
-    """Any JSON reader can read a plan, and showing the raw file on a terminal is harmless."""
+    """Any JSON parser reads a plan, and the raw file is harmless on a terminal."""
     text = document.dumps(plan)
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
@@ -53,7 +55,9 @@ def test_the_file_is_one_json_document_of_printable_ascii(plan: Plan) -> None:
 
 @given(made.plans(), made.places, made.prose)
 def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: SourceLocation, reason: str) -> None:
-    """Two plans of the same actions made at different times, from differently formatted manifests, have one digest."""
+    """Two plans with the same actions have the same digest, also at different times and from
+    reformatted manifests.
+    """
     later = dataclasses.replace(
         plan,
         observed_at_ms=plan.observed_at_ms + 1,
@@ -73,13 +77,14 @@ def test_the_digest_ignores_times_reasons_and_places(plan: Plan, place: SourceLo
 
 @given(made.plans())
 def test_the_digest_is_of_the_actions_only(plan: Plan) -> None:
-    """What waits, is blocked or satisfied is not carried out, so an approval does not bind it."""
+    """Waiting, blocked and satisfied decisions are not applied, so an approval does not bind them.
+    """
     assert document.digest(dataclasses.replace(plan, decisions=plan.actions)) == document.digest(plan)
 
 
 @given(made.plans(of=made.actions, max_size=4), made.actions)
 def test_another_action_is_another_digest(plan: Plan, more: Action) -> None:
-    """An action more or less shows."""
+    """An additional or a missing action changes the digest."""
     assume(all(decision.address != more.address for decision in plan.decisions))
     larger = dataclasses.replace(plan, decisions=tuple(sorted((*plan.decisions, more), key=lambda d: d.address)))
     assert document.digest(larger) != document.digest(plan)
@@ -87,7 +92,9 @@ def test_another_action_is_another_digest(plan: Plan, more: Action) -> None:
 
 @given(made.delete_records(), st.data())
 def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords, data: st.DataObject) -> None:
-    """Another target, topic incarnation or guard is another digest; watermarks, leaders and replicas are not."""
+    """Another target, topic id or guard changes the digest; watermarks, leaders and replicas do
+    not.
+    """
     seen, guard = action.seen, action.guard
     changes: dict[str, Any] = {
         "before_offset": dataclasses.replace(action, before_offset=action.before_offset + 1),
@@ -108,7 +115,9 @@ def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords,
 
 @given(made.delete_groups(), st.data())
 def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup, data: st.DataObject) -> None:
-    """Another fingerprint, type, newest record or idle time is another digest; counts and activity times are not."""
+    """Another fingerprint, type, newest record or idle time changes the digest; counts and activity
+    times do not.
+    """
     seen = action.seen
     changes: dict[str, Any] = {
         "fingerprint": dataclasses.replace(seen, fingerprint=seen.fingerprint + "0"),
@@ -126,7 +135,9 @@ def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup,
 
 @given(made.elections())
 def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeader) -> None:
-    """Other replicas or another incarnation are another digest; who leads now and who is in sync are not."""
+    """Other replicas or another topic id change the digest; the present leader and in-sync replicas
+    do not.
+    """
     seen = action.seen
     assert digest_of(
         dataclasses.replace(action, seen=dataclasses.replace(seen, replicas=(*seen.replicas, 9)))
@@ -139,7 +150,7 @@ def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeade
 
 @given(made.plans(of=made.actions))
 def test_the_digest_can_be_recomputed_from_the_file_by_anyone(plan: Plan) -> None:
-    """docs/plan.md's recipe, with nothing but a JSON library and sha256."""
+    """The recipe of docs/plan.md gives the digest with only a JSON library and sha256."""
     written = json.loads(document.dumps(plan))
     assert written["plan_digest"] == examples.digest_by_hand(written)
 
@@ -149,7 +160,7 @@ def digest_of(action: Action) -> str:
 
 
 def test_writing_to_a_stream_is_the_same_text() -> None:
-    """`-o json` prints what `--out` saves."""
+    """`-o json` prints the content of `--out`."""
     plan = examples.plan()
     stream = io.StringIO()
     document.write(plan, stream)

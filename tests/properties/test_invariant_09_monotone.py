@@ -1,5 +1,6 @@
-"""Invariant 9: tightening a limit never adds an action; adding a `keep` rule never raises a floor; intersecting with a reviewed plan
-never adds or enlarges.
+"""Invariant 9: a tighter limit adds no action, a further `keep` rule raises no floor.
+
+The intersection with a reviewed plan never adds or enlarges an action.
 """
 
 from dataclasses import replace
@@ -33,7 +34,7 @@ limit_specs = seeded(limit_spec)
 
 
 def limited(world: World, spec: dict[str, Any]) -> World:
-    """The same world under these limits."""
+    """The same input with these limits."""
     old = world.cluster.spec
     changed = old.limits.model_copy(update={_snake(key): value for key, value in spec.items()})
     cluster = world.cluster.model_copy(update={"spec": old.model_copy(update={"limits": changed})})
@@ -46,7 +47,7 @@ def _snake(name: str) -> str:
 
 @given(worlds(), limit_specs, limit_specs)
 def test_limits_never_change_what_a_plan_holds(world: World, one: dict[str, int], other: dict[str, int]) -> None:
-    """They refuse; they do not pick."""
+    """Limits refuse a plan; they do not select actions."""
     assert limited(world, one).plan().decisions == limited(world, other).plan().decisions
 
 
@@ -66,7 +67,7 @@ def test_a_waiver_less_never_lets_more_pass(world: World) -> None:
 
 @given(worlds(), st.randoms(use_true_random=True))
 def test_an_action_less_never_refuses_more(world: World, random: Random) -> None:
-    """What a review cut away cannot make a limit worse; the wholes of shares stay."""
+    """An intersection makes no limit worse; the totals of percentages stay the same."""
     actions = world.plan().actions
     fewer = limits.verdicts([a for a in actions if random.random() < 0.5], world.cluster, (), world.snapshot)
     every = limits.verdicts(actions, world.cluster, (), world.snapshot)
@@ -74,7 +75,7 @@ def test_an_action_less_never_refuses_more(world: World, random: Random) -> None
 
 
 def with_another_rule(r: Random) -> tuple[World, World]:
-    """A floor, and the same floor with one more rule, on the same facts."""
+    """A floor and the same floor with one more rule, on the same facts."""
     less = floor(r)
     rules = keep(r, exact=False)
     old = less.spec.keep
@@ -91,7 +92,7 @@ def with_another_rule(r: Random) -> tuple[World, World]:
 
 @given(seeded(with_another_rule))
 def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
-    """On the same facts: what was in place stays in place, and what is purged is purged no further."""
+    """On the same facts, satisfied partitions stay satisfied, and no deletion goes further."""
     less, more = pair
     decided = {decision.address: decision for decision in less.plan().decisions}
     for action in more.plan().actions:
@@ -103,7 +104,7 @@ def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
 
 
 def no_larger(action: Action, bound: Action) -> bool:
-    """Same subject and incarnation, and at most as much."""
+    """The action has the same subject and topic id, and is not larger."""
     if isinstance(action, DeleteRecords):
         skips = dict(bound.skips) if isinstance(bound, DeleteRecords) else {}
         return (
@@ -124,7 +125,7 @@ def _request(action: Any) -> tuple[object, ...]:
 
 
 def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
-    """Every action of `result` is bounded by the plan's and by the reviewed one's."""
+    """Assert that the plan and the reviewed plan bound every action of `result`."""
     planned, known = ({action.address: action for action in one.actions} for one in (plan, reviewed))
     for action in result.actions:
         assert no_larger(action, planned[action.address])
@@ -134,14 +135,14 @@ def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
 
 @given(two_days())
 def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> None:
-    """The same policies on the facts of another day."""
+    """The same policies with the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
     bounded_by(restrict_to(plan, reviewed), plan, reviewed)
     assert restrict_to(plan, plan) == plan
 
 
 def tampered(plan: Plan, r: Random) -> Plan:
-    """Numbers changed, actions moved under each other's addresses, some left out: whatever an editor can do to a file."""
+    """Edit a plan as a user could edit a file: change numbers, swap addresses, remove actions."""
     addresses = [decision.address for decision in plan.decisions]
     found: dict[Address, Decision] = {}
     for decision in plan.decisions:
@@ -159,7 +160,7 @@ def tampered(plan: Plan, r: Random) -> Plan:
 
 @given(two_days(), st.integers(0, 2**48), st.booleans())
 def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed: int, same: bool) -> None:
-    """Whatever stands in the reviewed file."""
+    """The bound holds whatever the reviewed file contains."""
     plan = days[0].plan()
     reviewed = tampered(days[0 if same else 1].plan(), Random(seed))
     bounded_by(restrict_to(plan, reviewed), plan, reviewed)
@@ -167,7 +168,11 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed:
 
 @given(two_days())
 def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World, World]) -> None:
-    """And what it calls gone one way is new the other way. But for logs that begin elsewhere: lower is larger, and higher is nothing to tell."""
+    """An action that is gone in one direction is new in the other.
+
+    The exception is a log with another start: a lower target is larger, and a higher one is not
+    reported.
+    """
     old, new = (day.plan() for day in days)
     entries = list(compare(old, new).entries())
     told = [entry for entry in entries if not log_moved(entry) or bound(some(entry.old)) != bound(some(entry.new))]
@@ -180,7 +185,7 @@ def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World
 
 
 def log_moved(entry: ActionDiff) -> bool:
-    """Whether both plans purge there, and from another start."""
+    """Whether both plans delete records there, from different log starts."""
     old, new = entry.old, entry.new
     return (
         isinstance(old, DeleteRecords) and isinstance(new, DeleteRecords) and old.seen.log_start != new.seen.log_start

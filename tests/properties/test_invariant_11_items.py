@@ -1,4 +1,7 @@
-"""Invariant 11: one item's failure never hides, stops or fakes another's; a run that did not finish says so in its exit code."""
+"""Invariant 11: the failure of one item never hides, stops or falsifies the result of another.
+
+A run that did not finish reports it in its exit code.
+"""
 
 import tempfile
 from pathlib import Path
@@ -61,7 +64,10 @@ def carried_out(made: FakeCluster, action: Action) -> bool:
 
 @st.composite
 def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> list[Fault]:
-    """For some of the subjects a code of the table, for ever or for a while, carried out or not where that is open."""
+    """For some subjects a broker answers an error code, for some time or always.
+
+    The request has its effect or not, if the code leaves that open.
+    """
     made = []
     for one in draw(st.lists(st.sampled_from(subjects), unique=True, max_size=3)):
         # More elections than a broker takes is the whole request's answer, not one partition's.
@@ -91,7 +97,7 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
     st.sampled_from([1, 3, 100]),
 )
 def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: int) -> None:
-    """With whatever neighbours fail: the status of each item is the one it gets in a run of its own with the same answers."""
+    """Each item has the same status alone and beside failing items, if the answers are the same."""
     sizes = BatchLimits(
         records_per_call=size, groups_per_call=size, elections_per_call=size, attempts=4, leader_seen_ms=200
     )
@@ -126,7 +132,9 @@ def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: in
 def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
     faults: tuple[list[Fault], ...], stop_at: int | None
 ) -> None:
-    """Done is done, nothing done is nothing done, and 0 means that every action is as wanted or waits."""
+    """The status and the effect agree, and exit code 0 means that every action is satisfied or
+    waits.
+    """
     with tempfile.TemporaryDirectory() as folder:
         made, actions = world()
         made.faults = [fault for each in faults for fault in each]

@@ -1,4 +1,7 @@
-"""Whatever stands in a manifest file: a set or diagnostics, never a traceback, never a hang; and schemas agree with models."""
+"""Any manifest file gives a manifest set or diagnostics, never a traceback and never a hang.
+
+The schemas agree with the models.
+"""
 
 import contextlib
 import io
@@ -26,13 +29,16 @@ NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schemas" / "manifest.json").read_text(encoding="utf-8")))
 TEXT_LINE = re.compile(r"(error|warning)\[M\d{3}\]: .|  +--> .| +\|( |$)| \d+ \|( |$)|  += .|$")
 ACROSS = frozenset(code for code in CODES if code[1] in "34") | {"M207"}
-"""Rules across manifests: no matter of one document's schema."""
+"""Rules across manifests, which the schema of one document cannot express."""
 ONLY_LOADED = frozenset({"M206", "M210", "M123", "M122"})
-"""Time, whether a regular expression compiles, and days that no month has."""
+"""Rules about time, regular expressions and calendar days, which a schema cannot express."""
 
 
 def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
-    """Whether the set is valid, and what was said. Anything but ManifestsInvalid is what this file looks for."""
+    """Return whether the set is valid, and its diagnostics.
+
+    Any error but ManifestsInvalid is a bug.
+    """
     files: list[SourceFile | Diagnostic] = [
         source_of(f"{number}.yaml", content) for number, content in enumerate(contents)
     ]
@@ -46,7 +52,7 @@ def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
 
 
 def held_to_their_promise(valid: bool, found: tuple[Diagnostic, ...], text: str) -> None:
-    """Every diagnostic points into the file, says what it should and renders in every format."""
+    """Every diagnostic has a position in the file and a message, and every format renders it."""
     assert valid is not any(each.severity is Severity.ERROR for each in found)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for each in found:
@@ -70,7 +76,7 @@ def held_to_their_promise(valid: bool, found: tuple[Diagnostic, ...], text: str)
 
 @given(st.one_of(text_soup, st.text(max_size=200)))
 def test_any_text(text: str) -> None:
-    """Never a traceback, never a hang: any text at all."""
+    """No text causes a traceback or a hang."""
     valid, found = loaded(text.encode("utf-8", errors="surrogatepass"))
     held_to_their_promise(valid, found, text)
     event("valid" if valid else found[0].code)
@@ -78,7 +84,7 @@ def test_any_text(text: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
-    """Never a traceback, never a hang: any bytes at all."""
+    """No bytes cause a traceback or a hang."""
     _, found = loaded(content)
     for rendering in Rendering:
         render(found, rendering)
@@ -86,28 +92,28 @@ def test_any_bytes(content: bytes) -> None:
 
 @given(mutated_text(), mutated_text())
 def test_mutated_examples(text: str, beside: str) -> None:
-    """Never a traceback, never a hang: valid manifests, cut, doubled, swapped and overwritten, two files at a time."""
+    """No damaged valid manifest causes a traceback or a hang, also with two files at a time."""
     valid, found = loaded(text.encode(), beside.encode())
     held_to_their_promise(valid, found, text)
     event("valid" if valid else found[0].code)
 
 
 def codes_of(document: dict[str, Any]) -> set[str]:
-    """Errors of one document on its own."""
+    """Errors of a single document."""
     _, found = loaded(json.dumps(document, ensure_ascii=False).encode())
     return {each.code for each in found} - ACROSS
 
 
 @given(valid_manifests())
 def test_valid_manifests_are_accepted_by_both(document: dict[str, Any]) -> None:
-    """What is valid by construction is accepted by the schema and by the models."""
+    """The schema and the models accept manifests that are valid by construction."""
     assert not codes_of(document)
     SCHEMA.validate(document)
 
 
 @given(changed_manifests())
 def test_schema_and_models_agree(document: dict[str, Any]) -> None:
-    """Both accept or both refuse, apart from what a schema cannot express: each exception is listed here."""
+    """Schema and models agree, except for the listed rules that a schema cannot express."""
     refused = codes_of(document)
     by_schema = SCHEMA.is_valid(document)
     event(f"refused: {bool(refused)}, by schema: {not by_schema}")
@@ -119,7 +125,7 @@ def test_schema_and_models_agree(document: dict[str, Any]) -> None:
 
 @given(changed_manifests())
 def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
-    """The same data written as blocks and as one line yields the same errors."""
+    """Block style and flow style of the same data give the same errors."""
     stream = io.StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
@@ -135,7 +141,9 @@ def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
     st.one_of(text_soup, st.text(max_size=200), mutated_text()), st.sampled_from(["text", "json", "github", "sarif"])
 )
 def test_the_command_answers_0_or_1(text: str, rendering: str) -> None:
-    """`validate` as a command: exit 0 or 1 whatever the file holds; a bug would be exit 1 with a sentence that says so."""
+    """`validate` exits with 0 or 1 for any file; a bug would be exit 1 with a sentence that says
+    so.
+    """
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said):
         path = Path(folder) / "manifest.yaml"

@@ -1,6 +1,6 @@
-"""Honest incompleteness: a cluster where nobody committed yet, a caller with few rights, a broker that is frozen.
+"""Incomplete facts are reported: no commits yet, few permissions, a paused broker.
 
-Two brokers of their own, without spare replicas, so that it is known beforehand what cannot be read.
+Two brokers without spare replicas, so that the test knows in advance which facts are unreadable.
 """
 
 import time
@@ -62,7 +62,7 @@ def fragile() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def busy(fragile: Cluster) -> Cluster:
-    """The same, once it has a topic on both brokers and groups that committed."""
+    """The same cluster with a topic on both brokers and groups with commits."""
     servers = fragile.bootstrap_servers
     client.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
     client.produce(servers, "spread", {number: [Record(b"x")] * 10 for number in (0, 1)})
@@ -95,7 +95,10 @@ def reason(fact: object) -> str:
 
 
 def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: Engine) -> None:
-    """Nobody ever committed: provably no groups and no readers. Asking for a coordinator would have created the log (trap 16)."""
+    """Before the first commit there are provably no groups and no consumers.
+
+    A request for a coordinator would have created the commit log (trap 16).
+    """
     client.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
     needs = ScanRequest(
         topics=(TopicRequest(topics=(Selector("untouched"),), offsets=True, readers=True),),
@@ -110,7 +113,9 @@ def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluste
 
 
 def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) -> None:
-    """What the next tests take away is there to begin with, also for a caller who was granted just what reading needs."""
+    """The facts that later tests remove are readable at first, also for a caller with only the read
+    permissions.
+    """
     grant(
         busy.bootstrap_servers,
         [
@@ -137,7 +142,11 @@ def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) 
 
 
 def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: Engine) -> None:
-    """Without DESCRIBE on the cluster the group list is short and carries no error: it is called incomplete (traps 4 and 14)."""
+    """Without DESCRIBE on the cluster the group list is short and has no error: it is called
+    incomplete.
+
+    (traps 4 and 14)
+    """
     grant(
         busy.bootstrap_servers,
         [
@@ -157,7 +166,9 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, e
 
 
 def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: Engine) -> None:
-    """READ on the commit log is a right of its own: without it activity is unread, and the reason says so."""
+    """READ on the commit log is a separate permission: without it activity is unread, with the
+    reason.
+    """
     grant(
         busy.bootstrap_servers,
         [
@@ -175,14 +186,16 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, eng
 
 
 def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: Engine) -> None:
-    """A topic that may not be described is not called absent."""
+    """A topic without DESCRIBE permission is not called absent."""
     snapshot = scanned(busy, engine, user="blind")
     assert "spread" not in snapshot.topics
     assert "DESCRIBE on the topic" in reason(snapshot.topics_incomplete)
 
 
 def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
-    """No waiting mends a password: one line that names the servers, the reason and the next step, without the password."""
+    """A wrong password fails at once: one line with the servers, the reason and the next step,
+    without the password.
+    """
     assert busy.secure is not None
     properties = busy.secure.client("full") | {"sasl.password": "correct-horse"}
     connection = Connection(tuple(busy.secure.bootstrap_servers.split(",")), properties, timeout_s=60)
@@ -196,7 +209,9 @@ def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
 
 
 def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
-    """Exactly what the frozen broker leads is unread or unlisted: its partitions, and the groups it coordinates."""
+    """Exactly the paused broker's facts are unread: its partitions and the groups that it
+    coordinates.
+    """
     servers = busy.bootstrap_servers
     frozen = 2
     log = client.partition_states(servers, "__consumer_offsets")
@@ -227,8 +242,11 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
 
 
 def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: Engine) -> None:
-    """The broker is gone for good and nobody took over: all that still live answer the group listing without an error, and leave its groups
-    out. Once the listing passed for complete, and a purge would have gone past them."""
+    """If a broker is gone, the group listing is incomplete, although no answer has an error.
+
+    The other brokers answer the listing without its groups. The listing once counted as complete,
+    and a deletion would have ignored these groups.
+    """
     servers = busy.bootstrap_servers
     gone = 2
     silent = {

@@ -1,4 +1,4 @@
-"""What a scan leaves behind when it does not end well: one line that says why, and no process and no file."""
+"""A failed scan leaves one line with the reason, no process and no file."""
 
 import os
 import signal
@@ -35,7 +35,9 @@ spec:
 
 
 class Process:
-    """`reconciler plan` in a folder of its own, told apart from all others by a mark that its children inherit."""
+    """Run `reconciler plan` in a new folder, with a mark in the environment that child processes
+    inherit.
+    """
 
     def __init__(self, folder: Path, mark: str, *words: str, path: str | None = None) -> None:
         self.mark = mark
@@ -57,7 +59,7 @@ class Process:
         )
 
     def wait_for(self, said: str) -> None:
-        """Until a line of progress says so."""
+        """Wait until a line of progress contains the text."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if said in line:
@@ -65,12 +67,12 @@ class Process:
         raise AssertionError(f"the plan ended without saying {said!r}")
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and its last words on stderr, once it has ended."""
+        """Its exit code and the last line on stderr, after its end."""
         _, stderr = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, stderr
 
     def left(self) -> dict[int, str]:
-        """Processes that carry the mark, the JVM and its Python workers among them."""
+        """Processes with the mark, including the JVM and its Python workers."""
         found = {}
         for folder in Path("/proc").iterdir():
             try:
@@ -82,7 +84,9 @@ class Process:
         return found
 
     def expect_nothing_left(self, *, but: str = "") -> None:
-        """No process, at the latest a moment after the command; no file of ours but what an error message points to."""
+        """No process remains, shortly after the command; no file remains but those that an error
+        names.
+        """
         client.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
         kept = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
         assert [name for name in kept if not but or name not in but] == []
@@ -104,7 +108,9 @@ def small(cluster: Cluster, unique: str, tmp_path: Path) -> Mapping[str, str]:
 @pytest.mark.parametrize("moment", ["connecting", "waiting for Spark", "reading"])
 @pytest.mark.usefixtures("small")
 def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> None:
-    """While the session starts, while it is waited for, while it reads: 130, and neither a JVM nor a worker lives on."""
+    """An interrupt during the start, the wait and the read exits with 130 and ends the JVM and the
+    workers.
+    """
     started = Process(tmp_path, unique)
     started.wait_for(moment)
     # As a terminal does: to everything in front of it, the JVM being in a session of its own.
@@ -117,7 +123,7 @@ def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> N
 
 @pytest.mark.usefixtures("small")
 def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
-    """Without Java the plan says what to install, on one line, and leaves nothing."""
+    """Without Java the plan prints one line with the package to install, and leaves nothing."""
     (tmp_path / "bin").mkdir()
     started = Process(tmp_path, unique, path=str(tmp_path / "bin"))
     code, said = started.end()
@@ -139,7 +145,9 @@ def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
 )
 @pytest.mark.usefixtures("small")
 def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, told: str) -> None:
-    """A JVM that does not come up and one that comes up for nothing are both gone; what is left is the log that the error names."""
+    """A JVM that fails to start and a JVM that hangs both end; the log that the error names
+    remains.
+    """
     started = Process(tmp_path, unique, "--spark-conf", conf)
     code, said = started.end()
     assert code == 1
@@ -149,7 +157,7 @@ def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: 
 
 
 def test_a_cluster_that_is_away_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """The session was begun before anybody knew that no broker answers: it is given up with the plan."""
+    """The session starts before the program knows that no broker answers; it ends with the plan."""
     (address,) = free_addresses(1)
     manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
     started = Process(tmp_path, unique, "--timeout", "2")

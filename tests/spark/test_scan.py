@@ -1,4 +1,6 @@
-"""The scan in a warm session against real brokers: facts, readers, evidence, and what is left unread on purpose."""
+"""The scan in a warm session against real brokers: facts, consumers, evidence, and unrequested
+facts.
+"""
 
 import time
 from collections.abc import Iterator
@@ -29,7 +31,7 @@ def topics(*names: str) -> tuple[Selector, ...]:
 
 @contextmanager
 def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
-    """A member of the new protocol that has joined and committed nothing."""
+    """A member of the consumer protocol that has joined and not committed."""
     silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
@@ -50,7 +52,11 @@ def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
 
 
 def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Log start, ends and the first offset at or after an instant, per partition; no such record is None, never -1 (trap 2)."""
+    """Log start, ends and the first offset at or after an instant; a missing record is None, never
+    -1.
+
+    (trap 2)
+    """
     servers = cluster.bootstrap_servers
     now = time.time_ns() // 1_000_000
     client.create_topics(servers, [Topic(unique, partitions=2)])
@@ -70,7 +76,9 @@ def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str)
 
 
 def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """The stable end is the read-committed one: records of an open transaction lie above it (trap 8)."""
+    """The stable end is the read-committed one: records of an open transaction are above it (trap
+    8).
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 4})
@@ -82,7 +90,10 @@ def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scann
 
 
 def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Whoever stands below the stable end is told, an absent commit counts as the log start, a named group wherever it stands."""
+    """Groups below the stable end are listed, a missing commit counts as the log start.
+
+    A named group is always listed.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
     client.produce(servers, unique, {number: [Record(b"x")] * 10 for number in (0, 1)})
@@ -108,7 +119,9 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
 
 
 def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """A commit outlives its topic: the reader's topic id is then not the topic's (trap 15)."""
+    """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap
+    15).
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 5})
@@ -132,7 +145,7 @@ def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster,
 
 
 def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """State, type, counts, fingerprint, and the newest sign of life with the place of the record that shows it."""
+    """State, type, counts, fingerprint, and the newest activity with the position of its record."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
     before = time.time_ns() // 1_000_000
@@ -155,7 +168,11 @@ def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> No
 
 
 def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit log tells (traps 5 and 18)."""
+    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit
+    log shows it.
+
+    (traps 5 and 18)
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     needs = ScanRequest(groups=(GroupRequest(groups=topics(f"{unique}-g"), activity=True),))
@@ -169,7 +186,9 @@ def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, s
 
 
 def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Leaders alone need no offsets, no groups and no Spark; all topics are listed, and the last purge is the journal's."""
+    """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes
+    from the journal.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
     said: list[str] = []
@@ -189,7 +208,7 @@ def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Sca
 
 
 def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Two needs that meet on a topic are answered per partition, each with all that some need asks of it."""
+    """If two requests select a topic, each partition has every fact that one of them requests."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=3)])
     client.produce(servers, unique, {number: [Record(b"x")] * (number + 1) for number in range(3)})
@@ -211,7 +230,9 @@ def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster,
 
 
 def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """An exact name without a topic is absent from a complete listing, and still is after the scan (trap 16)."""
+    """A topic that does not exist is absent from a complete listing, and the scan does not create
+    it (trap 16).
+    """
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})),

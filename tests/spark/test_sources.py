@@ -1,4 +1,4 @@
-"""The data sources and the Parquet files: what others build on."""
+"""The data sources and the Parquet files, on which other programs rely."""
 
 import json
 import os
@@ -37,14 +37,14 @@ def session(engine: Engine) -> SparkSession:
 
 
 def half_read_topic(cluster: Cluster, name: str) -> None:
-    """Two partitions of ten records; a group at 4 and 10."""
+    """Create two partitions with ten records and a group with offsets 4 and 10."""
     client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
     client.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
     client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
 
 
 def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
-    """Each format has the documented columns and the cluster's facts, read by the options that its reader takes."""
+    """Each format has the documented columns and options, and the cluster's facts."""
     half_read_topic(cluster, unique)
     data_sources.register(session)
 
@@ -75,7 +75,7 @@ def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, 
 
 
 def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: str) -> None:
-    """The example in the docs gives the lag that Kafka's own tool would: six records behind."""
+    """The example in the docs computes the lag of Kafka's own tool: six records."""
     half_read_topic(cluster, unique)
     example = runpy.run_path(str(EXAMPLE))
     found = example["read_lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
@@ -83,7 +83,11 @@ def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: st
 
 
 def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
-    """A group whose commits could not be read once was in no row, and a log start that was not read once counted as the group's position."""
+    """Unknown offsets add nothing to the lag and have a row with their error.
+
+    Once a group with unreadable commits had no row, and an unknown log start counted as the group's
+    offset.
+    """
     commits = [
         ("reads", "orders", 0, 4, None),
         ("reads", "orders", 1, 4, None),
@@ -124,7 +128,9 @@ print(found.where(f"topic = '{sys.argv[3]}'").first()["lag"])
 
 
 def run_as_user(*words: str) -> str:
-    """What a script says that starts a session of its own, in the virtual environment of this process."""
+    """Run a script that starts a Spark session, in the virtual environment of this process, and
+    return its output.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         [sys.executable, *words],
@@ -140,7 +146,10 @@ def run_as_user(*words: str) -> str:
 
 
 def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None:
-    """As a process, in a session that pyspark made: executors once found no code, the file being gone before their first task."""
+    """The example runs as a process, in a session that pyspark created.
+
+    Executors once found no code, because the file was removed before their first task.
+    """
     half_read_topic(cluster, unique)
     said = run_as_user("examples/lag.py", cluster.bootstrap_servers, unique)
     (line,) = [line for line in said.splitlines() if unique in line]
@@ -148,13 +157,16 @@ def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None
 
 
 def test_other_jobs_of_the_session_run(cluster: Cluster, unique: str) -> None:
-    """Whoever registers the sources goes on with jobs of his own, and with other executors."""
+    """After a registration of the sources, other jobs and other executors of the session work."""
     half_read_topic(cluster, unique)
     assert run_as_user("-c", ANOTHER_JOB, str(EXAMPLE), cluster.bootstrap_servers, unique).split() == ["4", "6"]
 
 
 def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Once each partition counted for one record, so that any log was read by one task."""
+    """The commit log is divided by its size.
+
+    Each partition once counted as one record, so that one task read the whole log.
+    """
     half_read_topic(cluster, unique)
     log = listing.describe_topics(connection, listing.list_topics(connection), [listing.COMMIT_LOG_TOPIC])
     partitions = log.topics[listing.COMMIT_LOG_TOPIC].partitions
@@ -170,7 +182,7 @@ def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection,
 def test_export_writes_documented_parquet(
     cluster: Cluster, connection: Connection, engine: Engine, unique: str, tmp_path: Path
 ) -> None:
-    """Partitions with readers, groups, topics and the run; a null has its reason in `unread`."""
+    """Partitions with consumers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)
     need = TopicRequest(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
     needs = ScanRequest(
