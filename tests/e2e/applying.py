@@ -1,6 +1,6 @@
-"""A world for `reconciler apply` as a process: partitions to truncate, groups to remove, leaders to move home, all planned.
+"""Prepares a plan for `reconciler apply` as a process: deletions, removals and elections.
 
-What became of it is told by Kafka's own tools. Requests are small, so that a plan takes many of them.
+Kafka's own tools show the effects. Requests are small, so that one plan needs many of them.
 """
 
 import json
@@ -35,7 +35,10 @@ BATCH = 2
 
 @dataclass(frozen=True)
 class World:
-    """A topic whose partitions are all to be truncated, whose first `TURNED` are led by the wrong replica, and dead groups."""
+    """A topic whose partitions are all truncated, and dead groups.
+
+    The leader of its first `TURNED` partitions is not the preferred one.
+    """
 
     cluster: Cluster
     folder: Path
@@ -43,7 +46,9 @@ class World:
     bystander: str
     dead: tuple[str, ...]
     spark_remote: str = ""
-    """A Spark Connect server for applies that are not about their own JVM; empty: each starts one."""
+    """A Spark Connect server for applies that do not test their own JVM; if empty, each starts a
+    JVM.
+    """
 
     @property
     def journal(self) -> Path:
@@ -59,13 +64,13 @@ class World:
         return list_groups(self.cluster)
 
     def misled(self) -> set[int]:
-        """Partitions that the first replica does not lead."""
+        """Partitions whose leader is not the first replica."""
         leaders = partition_leaders(self.cluster, self.topic)
         assert len(leaders) == PARTITIONS
         return {number for number, (leader, preferred) in leaders.items() if leader != preferred}
 
     def assert_as_planned(self) -> None:
-        """Everything of the plan, and nothing beside it."""
+        """Assert that every action of the plan has its effect and nothing else changed."""
         assert self.log_starts() == dict.fromkeys(range(PARTITIONS), FLOOR)
         groups = self.groups()
         assert not groups & set(self.dead)
@@ -80,7 +85,10 @@ class World:
 
 
 def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> World:
-    """The world, with plan.json in its folder. `more`: lines of the Cluster's spec."""
+    """Create the cluster content and plan.json in its folder.
+
+    `more` are lines of the Cluster's spec.
+    """
     mark = uuid4().hex[:10]
     made = World(
         cluster,
@@ -144,7 +152,7 @@ APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH
 
 @contextmanager
 def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
-    """An apply in a process group of its own, as a shell would start it."""
+    """Start an apply in its own process group, as a shell does."""
     (world.folder / "results.json").unlink(missing_ok=True)
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
@@ -168,7 +176,9 @@ def lines(world: World) -> int:
 
 
 def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
-    """Until the journal holds that many lines more or less: the process is in the middle of it."""
+    """Wait until the journal has about that many lines, so that the process is in the middle of its
+    work.
+    """
     client.wait_until(
         lambda: lines(world) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
     )
@@ -176,13 +186,16 @@ def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_
 
 
 def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
-    """What it said on stderr, once it has ended."""
+    """Its output on stderr, after its end."""
     _, said = process.communicate(timeout=timeout_s)
     return said
 
 
 def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
-    """Seconds until it had left. Where it does not, the test fails with what each of its threads was at."""
+    """Seconds until its end.
+
+    If it does not end, the test fails with the stacks of all threads.
+    """
     began = time.monotonic()
     try:
         process.wait(timeout_s)
@@ -193,7 +206,7 @@ def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
 
 
 def apply_again(world: World) -> list[dict[str, Any]]:
-    """The same plan, not interrupted: exit 0, and its results."""
+    """Run the same plan without an interrupt: exit 0; return its results."""
     answer = reconciler(world.folder, *APPLY)
     assert answer.returncode == 0, answer.stderr
     outcomes: list[dict[str, Any]] = results(world)["outcomes"]
@@ -213,7 +226,9 @@ def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, An
 
 
 def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
-    """What is told as applied is to be seen with Kafka's tools, and what was not attempted is as it was."""
+    """Kafka's tools show the effect of each applied action and no effect of an action that was not
+    attempted.
+    """
     starts, groups, misled = world.log_starts(), world.groups(), world.non_preferred()
     for outcome in outcomes:
         request = outcome["request"]

@@ -1,4 +1,7 @@
-"""Continuous policies on their own clock, with a producer and a consumer that never stop. Judged by Kafka's own tools."""
+"""Continuous policies with a schedule of their own, while a producer and a consumer run.
+
+Kafka's own tools show the effects.
+"""
 
 import itertools
 import json
@@ -31,7 +34,7 @@ DEADLINE_S = 420.0
 
 @contextmanager
 def producing(servers: str, topic: str) -> Iterator[None]:
-    """A few records per second to each of two partitions, from before the block to its end."""
+    """Write a few records per second to each of two partitions during the block."""
     leave = threading.Event()
 
     def run() -> None:
@@ -51,8 +54,11 @@ def producing(servers: str, topic: str) -> Iterator[None]:
 def test_purges_keep_their_distance_and_what_is_unread(
     cluster: Cluster, engine: SparkTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over many intervals: two purges of a partition are more than `every` apart, no uncommitted record of the named group goes,
-    the backlog comes down, and a policy in `mode: merge` beside it is left alone."""
+    """Over many intervals, `every` holds between deletions and no unread record of the named group
+    is deleted.
+
+    The backlog shrinks, and a policy in `mode: merge` is not applied.
+    """
     mark = uuid4().hex[:8]
     topic, merged, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merged)])

@@ -1,4 +1,7 @@
-"""`drift` as a schedule runs it, beside `converge`, on a cluster that never rests: quiet for as long as converge keeps up, and no longer."""
+"""Scheduled `drift` runs beside `converge`, on a cluster with constant traffic.
+
+Drift prints nothing while converge keeps up.
+"""
 
 import json
 import threading
@@ -34,14 +37,14 @@ POLICIES = ("newest", "short", "stream")
 
 
 class Schedule:
-    """A folder in which `drift` is run again and again, each run with the report of the one before."""
+    """A folder for repeated `drift` runs, each with the previous report."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
         self._capture = capture
 
     def drift(self) -> tuple[int, str]:
-        """(exit code, everything that was printed) of one run with -q, as cron would have it."""
+        """(exit code, output) of one run with -q, as cron runs it."""
         self._capture.readouterr()
         words = ["drift", "set.yaml", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
         code = command_line([*words, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
@@ -56,7 +59,7 @@ class Schedule:
         return (self.folder / "drift.md").read_text()
 
     def metrics(self) -> dict[tuple[str, str], float]:
-        """(name, policy) → value; the policy is empty where the metric is the cluster's."""
+        """(name, policy) → value; the policy is empty for metrics of the cluster."""
         families = text_string_to_metric_families((self.folder / "drift.prom").read_text())
         return {
             (sample.name, sample.labels.get("policy", "")): sample.value
@@ -68,7 +71,9 @@ class Schedule:
 
 @pytest.fixture
 def busy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three topics that are written to all the time, one of them read as well, and a moving floor of each sort on them."""
+    """Three topics with constant traffic, one of them with a consumer, and a moving floor of each
+    type on them.
+    """
     mark = uuid4().hex[:8]
     topics = {name: f"{name}-{mark}" for name in POLICIES}
     group = f"app-{mark}"
@@ -106,7 +111,8 @@ spec:
 
 @contextmanager
 def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
-    """A few records to each of two partitions of each topic, three times a second, from before the block to its end."""
+    """Write a few records to two partitions of each topic, three times a second, during the block.
+    """
     leave = threading.Event()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
 
@@ -133,9 +139,14 @@ def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
 def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     busy: None, engine: SparkTarget, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Scheduled runs, for longer than `driftAfter`, print nothing and exit 0 while records come and go. With converge stopped, drift stays
-    quiet for `driftAfter`; then it is exit 2 with a report that names the three policies, says since when, and does not change while nothing else
-    begins to drift. One converge later it is quiet again."""
+    """Drift is quiet while converge runs and for `driftAfter` after it, then reports, and is quiet
+    again after converge.
+
+    Scheduled runs for longer than `driftAfter` print nothing and exit with 0 while records come and
+    go. Without converge, drift stays quiet for `driftAfter`. Then it exits with 2 and a report that
+    names the three policies and the start of the drift. The report does not change until another
+    policy drifts. After the next converge drift is quiet.
+    """
     schedule = Schedule(tmp_path, capfd)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
     run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)

@@ -1,7 +1,7 @@
-"""Every exit code of the command line: a schedule, a workflow and a script see nothing else.
+"""Every exit code of the command line, which schedules, workflows and scripts rely on.
 
-Here: what needs no broker, as a table, one walk through a real cluster, and what becomes of a code where nobody reads the output.
-5 and 130 are in test_interrupts.py.
+This file has a table of codes that need no broker, one sequence on a real cluster, and the codes if
+no process reads the output. 5 and 130 are in test_interrupts.py.
 """
 
 import json
@@ -43,7 +43,7 @@ REFUSED = LimitVerdict(
 
 @contextmanager
 def nobody_listens() -> Iterator[str]:
-    """An address where nobody listens as long as the block lasts."""
+    """An address without a listener during the block."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -51,7 +51,7 @@ def nobody_listens() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Saved plans of every sort, and manifests of a cluster that is away."""
+    """Saved plans of every kind, and manifests of an unreachable cluster."""
     made = tmp_path_factory.mktemp("codes")
     acts = plan(purge(), expires_at_ms=FAR_MS)
     document.write(acts, made / "acts.json")
@@ -136,7 +136,8 @@ AWAY = ("--timeout", "3")
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
 def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
-    """The table of README.md; an error is one line that names what is wrong, and no traceback."""
+    """The codes equal the table of README.md; an error is one line with its cause and no traceback.
+    """
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
@@ -145,7 +146,7 @@ def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
 
 
 def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
-    """The exit code of a process whose stderr was closed by its reader, and stdout too unless that is said otherwise."""
+    """The exit code of a process whose stderr, and by default stdout, was closed by its reader."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -179,19 +180,25 @@ def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
 def test_a_reader_of_stderr_that_left_does_not_change_the_code(folder: Path, code: int, words: list[str]) -> None:
-    """What could not be written to stderr once failed again when the interpreter flushed it at its end, and the code was 120."""
+    """A failed write to stderr once failed again at the interpreter's exit, and the code was 120.
+    """
     assert unread(folder, *words, stdout=False) == code
 
 
 @pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
 def test_results_that_nobody_reads_are_an_error(folder: Path, words: list[str]) -> None:
-    """A plan that was not shown has failed, with code 1 and not with the interpreter's 120. What apply did is done: see below."""
+    """A plan that could not be shown fails with code 1, not with the interpreter's 120.
+
+    For apply, whose changes are made, see below.
+    """
     assert unread(folder, *words) == 1
 
 
 @pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
 def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> None:
-    """Standard output that cannot be written is named, and is neither a bug nor the interpreter's 120."""
+    """The error names a standard output that cannot be written; it is neither a bug nor the
+    interpreter's 120.
+    """
     with Path("/dev/full").open("wb") as full:
         answer = subprocess.run(
             command(*words),
@@ -210,7 +217,10 @@ def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> 
 @pytest.mark.brokers
 @pytest.mark.spark
 def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """0, 2, 3 and 4 of plan, drift, apply and converge, each told by one small change of the world, with and without a reader."""
+    """Small changes of the cluster cause 0, 2, 3 and 4 of plan, drift, apply and converge.
+
+    The codes are the same with and without a reader of the output.
+    """
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"
     servers = cluster.bootstrap_servers

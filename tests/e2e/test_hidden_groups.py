@@ -1,6 +1,8 @@
-"""Share, Streams-protocol and Connect groups on a real cluster: no listing shows them, nobody can read where they stand, and deleting one succeeds.
+"""Share, Streams-protocol and Connect groups on a real cluster: listings hide them, and a removal
+would succeed.
 
-So a plan blocks whatever rests on knowing every group, and never holds the removal of one of them, however a manifest names it.
+Their offsets are unreadable. So a plan blocks every action that needs all groups, and it never has
+a removal of one of them, whatever a manifest says.
 """
 
 import json
@@ -28,7 +30,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 @dataclass(frozen=True)
 class Hidden:
-    """A topic, a group of each hidden type on it, and an ordinary group that may go."""
+    """Create a topic, a group of each hidden type on it, and an ordinary group that may be removed.
+    """
 
     topic: str
     share: str
@@ -72,7 +75,7 @@ def hidden(cluster: Cluster) -> Iterator[Hidden]:
 
 
 def planned(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
-    """The plan file that the command line writes for these policies."""
+    """The plan file of the command line for these policies."""
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(f"""\
 apiVersion: reconciler/v1
@@ -106,7 +109,10 @@ spec: {groups: %s, %s}
 def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
     cluster: Cluster, hidden: Hidden, tmp_path: Path
 ) -> None:
-    """The broker says the types; we know the ids only. Named exactly, by a pattern, EMPTY or not: none of them is planned away."""
+    """The broker knows their types, the program only their ids; no manifest can plan their removal.
+
+    This holds for exact names and patterns, for EMPTY groups and others.
+    """
     listing = run_kafka_tool(cluster, "kafka-groups", "--list")
     types = {words[0]: words[1].lower() for line in listing.splitlines() if len(words := line.split()) > 2}
     assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], listing

@@ -1,4 +1,7 @@
-"""`init` against real brokers: the cluster id is found by connecting, the set is valid as it stands, nothing is overwritten."""
+"""`init` with real brokers: it asks them for the cluster id, and the new manifests are valid.
+
+It overwrites no file.
+"""
 
 from pathlib import Path
 
@@ -13,8 +16,10 @@ ACTION = f"acme/reconciler@{'0123456789' * 4}"
 
 
 def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_path: Path) -> None:
-    """The first set names the cluster that answered; `validate` accepts it without a warning. A second `init` changes nothing and adds what
-    another cluster needs; what somebody has written is never overwritten.
+    """The new manifests name the connected cluster; `validate` accepts them without a warning.
+
+    A second `init` changes nothing and adds the files of another cluster; it never overwrites a
+    user's file.
     """
     words = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "local", "--action", ACTION)
     made = reconciler(tmp_path, *words)
@@ -52,7 +57,7 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
 def test_init_writes_nothing_that_validate_would_refuse(
     words: tuple[str, ...], said: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Found before the cluster is asked, a file written or a topic made."""
+    """The check runs before the program asks the cluster, writes a file or creates a topic."""
     refused = reconciler(tmp_path, "init", "--bootstrap-server", cluster.bootstrap_servers, "--no-workflows", *words)
     assert refused.returncode == 64, refused.stderr
     assert said in refused.stderr
@@ -60,7 +65,11 @@ def test_init_writes_nothing_that_validate_would_refuse(
 
 
 def test_init_writes_nothing_while_it_is_open_what_the_workflows_install(cluster: Cluster, tmp_path: Path) -> None:
-    """A branch instead of a commit is wrong usage, found before the cluster is asked or a file written; without workflows it is no question."""
+    """A branch instead of a commit is wrong usage, before the program asks the cluster or writes a
+    file.
+
+    Without workflows the commit is not checked.
+    """
     words = ("init", "--bootstrap-server", cluster.bootstrap_servers)
     refused = reconciler(tmp_path, *words, "--action", "acme/reconciler@main")
     assert refused.returncode == 64

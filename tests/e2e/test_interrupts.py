@@ -1,6 +1,7 @@
-"""`reconciler apply` as a process that is told to stop, or is killed, in the middle; judged by Kafka's own tools, and taken up again.
+"""`reconciler apply` as a process that is interrupted or killed during its work, and a later apply.
 
-Moments are lines of the journal, which is written before each request.
+Kafka's own tools show the effects. The tests choose instants by lines of the journal, which apply
+writes before each request.
 """
 
 import os
@@ -58,7 +59,10 @@ def world(cluster: Cluster, spark_server: str, tmp_path: Path) -> World:
     ids=["ctrl-c among elections", "sigterm among removals", "ctrl-c among deletions"],
 )
 def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals, to_group: bool, moment: int) -> None:
-    """Nothing new goes out, what is in flight is waited for and told, results.json is true, exit 5; the next apply does the rest."""
+    """After an interrupt apply sends nothing new, waits for pending requests, and exits with 5.
+
+    results.json is true, and the next apply does the remaining work.
+    """
     if to_group:  # a signal to the whole group reaches a JVM of its own as well
         world = replace(world, spark_remote="")
     with running(world) as process:
@@ -92,7 +96,8 @@ def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals,
 
 
 def test_one_signal_before_the_first_request(world: World) -> None:
-    """During the recheck: nothing was sent, 130, results say so for every action, and there is no journal."""
+    """During the recheck: no request was sent, exit 130, results for every action, and no journal.
+    """
     world = replace(world, spark_remote="")  # its JVM hears the signal, too
     with running(world) as process:
         assert process.stderr is not None
@@ -108,7 +113,9 @@ def test_one_signal_before_the_first_request(world: World) -> None:
 
 
 def test_two_signals_leave_at_once(world: World) -> None:
-    """With a request in flight that a silent broker does not answer: the first waits for it, the second does not, exit 5."""
+    """While a paused broker does not answer a request, the first interrupt waits and the second
+    does not; exit 5.
+    """
     with running(world, timeout_s=60) as process:
         await_lines(world, process, ELECTION_LINES + GROUP_LINES + 20)
         world.cluster.pause(2)
@@ -131,14 +138,17 @@ def test_two_signals_leave_at_once(world: World) -> None:
 
 
 def in_sync(world: World) -> bool:
-    """By every broker's metadata."""
+    """Leaders in every broker's metadata."""
     servers = [f"127.0.0.1:{broker.port}" for broker in world.cluster.brokers]
     states = [state for server in servers for state in client.partition_states(server, world.topic).values()]
     return len(states) == 3 * PARTITIONS and all(set(state.in_sync) == {1, 2, 3} for state in states)
 
 
 def test_kills_at_random_moments(world: World) -> None:
-    """SIGKILL three times at seeded moments, the last line torn each time: the journal is readable, and the same plan ends as planned."""
+    """After SIGKILL at three seeded instants, with a torn last line, the journal is readable.
+
+    The same plan then ends as planned.
+    """
     rng = random.Random(SEED)
     for _ in range(3):
         moment = lines(world) + rng.randrange(1, 40)

@@ -1,4 +1,4 @@
-"""A secret that a manifest refers to is used to connect and is shown by nothing: no output, no log, no file that is written."""
+"""A secret of a manifest is used for the connection and appears in no output, log or file."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,9 @@ DAY_MS = 86_400_000
 
 
 def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: Path) -> None:
-    """validate, plan, show, apply, results, journal and the scan's export, at their most talkative: a planted secret is in none."""
+    """validate, plan, show, apply, results, journal and the scan's export, with full logging, show
+    no secret.
+    """
     topic = f"secret-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
     old = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)

@@ -1,4 +1,4 @@
-"""Bad input and faults as a user meets them: one line, the right exit code, nothing of the client library on the terminal."""
+"""Wrong input and faults as a user sees them: one line, the right exit code, no client log."""
 
 import socket
 import time
@@ -24,7 +24,8 @@ def free_port() -> int:
 
 
 def test_a_broker_that_is_away_is_one_line_within_the_timeout(tmp_path: Path) -> None:
-    """One error line with what was tried and for how long, exit 1, none of the client library's log."""
+    """One error line with the attempt and its duration, exit 1, and no log of the client library.
+    """
     (tmp_path / "manifests").mkdir()
     port = free_port()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % port + "---\n" + LEADERS)
@@ -50,28 +51,30 @@ def test_a_broken_manifest_names_file_line_and_column(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_flag_is_not_drift(tmp_path: Path) -> None:
-    """Wrong usage is 64: a 2 would read as drift to a schedule."""
+    """Wrong usage is 64, because a schedule would read 2 as drift."""
     answer = reconciler(tmp_path, "plan", "--no-such-flag")
     assert (answer.returncode, answer.stdout) == (64, "")
     assert "--no-such-flag" in answer.stderr
 
 
 def test_apply_without_plan_and_without_terminal_refuses(tmp_path: Path) -> None:
-    """Nothing is applied that nobody saw: without a terminal there must be a plan file."""
+    """Without a terminal apply requires a plan file, so that it applies no plan that no person has
+    read.
+    """
     answer = reconciler(tmp_path, "apply")
     assert answer.returncode == 64
     assert "plan --out" in answer.stderr
 
 
 def test_no_manifests_is_an_error_and_not_nothing_desired(tmp_path: Path) -> None:
-    """An empty set of manifests never means that nothing is wanted."""
+    """An empty set of manifests is an error and not a wish to manage nothing."""
     (tmp_path / "manifests").mkdir()
     assert reconciler(tmp_path, "validate").returncode == 1
     assert reconciler(tmp_path, "validate", "not-there").returncode == 1
 
 
 def test_a_plan_file_that_is_not_one_is_refused(tmp_path: Path) -> None:
-    """A file that is no plan is refused as unusable, before anything is read from a cluster."""
+    """A file that is not a plan is unusable, before the program reads from a cluster."""
     (tmp_path / "plan.json").write_text("{}")
     answer = reconciler(tmp_path, "apply", "plan.json")
     assert answer.returncode == 4, answer.stderr

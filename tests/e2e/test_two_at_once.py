@@ -1,4 +1,7 @@
-"""Two applies of one plan at the same time, as two processes: requests may be wasted, nothing else. Judged by Kafka's own tools."""
+"""Two apply processes with one plan at the same time waste requests at most.
+
+Kafka's own tools show the effects.
+"""
 
 import os
 import select
@@ -29,8 +32,11 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 @pytest.mark.parametrize("kept", ["file", "topic"])
 def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: Path, kept: str) -> None:
-    """Every action ends applied or satisfied in both, applied in at least one; the cluster is as planned; the journal they share
-    is readable and tells both, also of one address."""
+    """Every action ends applied or satisfied in both processes, and applied in at least one.
+
+    The cluster is as planned, and the shared journal is readable and has both runs, also for one
+    address.
+    """
     more = ""
     if kept == "topic":
         name = f"_journal.two.{uuid4().hex[:8]}"
@@ -89,7 +95,7 @@ def start(world: World, into: str) -> subprocess.Popen[str]:
 
 
 def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
-    """Until its progress tells of the first batch, or that long."""
+    """Wait until its progress names the first batch, or until a timeout."""
     assert process.stderr is not None
     until, said = time.monotonic() + at_most_s, b""
     while time.monotonic() < until and b"elections: " not in said:

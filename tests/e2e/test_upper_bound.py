@@ -1,4 +1,5 @@
-"""What was reviewed is an upper bound: `plan --within` and what is applied of it, on brokers where the world moved in between."""
+"""The reviewed plan is an upper bound: `plan --within` and its apply, after changes of the cluster.
+"""
 
 import json
 from dataclasses import replace
@@ -21,15 +22,19 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def said(folder: Path, *words: str, code: int = 0) -> str:
-    """What the command prints, where it ends with this code."""
+    """The output of a command that exits with this code."""
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     return answer.stdout
 
 
 def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_path: Path) -> None:
-    """A floor that rose is lowered to the reviewed one; a topic made again, a group that committed, a new subject and what an
-    editor wrote into the reviewed file are beyond review. What is applied is seen by Kafka's own tools."""
+    """A higher floor becomes the reviewed one; new subjects and edits of the file are beyond the
+    review.
+
+    So are a topic that was created again and a group with a new commit. Kafka's own tools show the
+    effects of the apply.
+    """
     mark = uuid4().hex[:8]
     rose, again, tampered, forged, new = (f"{name}-{mark}" for name in ("rose", "again", "tampered", "forged", "znew"))
     still, moved = f"still-{mark}", f"moved-{mark}"

@@ -1,6 +1,7 @@
-"""GitHub's expression language, as far as workflows here use it: contexts, literals, `&&`, `||`, `!`, `==`, `!=`, a few functions.
+"""Evaluates the part of GitHub's expression language that the workflows use.
 
-Anything else raises, so that a workflow which begins to use more makes its test fail rather than pass unread.
+It has contexts, literals, `&&`, `||`, `!`, `==`, `!=` and a few functions. Any other syntax raises
+an error, so that a workflow that uses more fails its test.
 """
 
 import json
@@ -16,18 +17,21 @@ STATUS = re.compile(r"\b(success|always|cancelled|failure)\(\)")
 
 
 class Unknown(Exception):
-    """The expression uses something that this evaluator does not know."""
+    """The expression uses syntax that this evaluator does not support."""
 
 
 def value(template: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """A YAML scalar with its expressions filled in: the very value where it is one expression, text otherwise."""
+    """Replace the expressions in a YAML scalar.
+
+    A scalar that is one expression becomes its value, otherwise text.
+    """
     if (found := _WHOLE.match(template.strip())) and template.count("${{") == 1:
         return evaluate(found[1], contexts, functions)
     return _PART.sub(lambda part: text(evaluate(part[1], contexts, functions)), template)
 
 
 def text(result: Any) -> str:
-    """How a value reads in text."""
+    """Render a value in text."""
     match result:
         case None:
             return ""
@@ -40,7 +44,7 @@ def text(result: Any) -> str:
 
 
 def evaluate(expression: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """The value of one expression. Raises Unknown."""
+    """Evaluate one expression. Raises Unknown."""
     parser = _Parser(expression, contexts, functions)
     result = parser.either()
     if parser.peek():
@@ -138,7 +142,10 @@ def _folded(operand: Any) -> Any:
 
 
 def functions(*, failed: bool, workspace: Path) -> dict[str, Callable[..., Any]]:
-    """The functions, for a job or step whose predecessors have `failed` or not. Nothing here is ever cancelled."""
+    """The functions for a job or step.
+
+    `failed`: whether a predecessor failed. Nothing is ever cancelled.
+    """
     return {
         "success": lambda: not failed,
         "failure": lambda: failed,

@@ -1,8 +1,8 @@
-"""A stand-in for GitHub's command line, run as a process: a few calls of its API on a folder, every call recorded.
+"""A fake of GitHub's command line, run as a process: a few API calls on a folder, all recorded.
 
-The token holds the permissions that the job was given, and a call without its permission is refused as GitHub would. A path or a
-`--jq` program that is not listed here fails: nothing is answered by accident. `tests/e2e/test_github_stand_ins.py` holds the jq
-programs to what jq does.
+The token has the job's permissions, and a call without its permission is refused as on GitHub. An
+unknown path or `--jq` program fails. `tests/e2e/test_github_stand_ins.py` checks the jq programs
+against recorded output.
 """
 
 import json
@@ -26,15 +26,15 @@ TSV = {
         ("id", "status", "head_repository.full_name", "display_title"),
     ),
 }
-"""jq programs: where the rows are, and their columns."""
+"""jq programs: the path of the rows, and their columns."""
 
 
 class Refused(Exception):
-    """GitHub says no."""
+    """A refused call."""
 
 
 def tsv(program: str, document: Any) -> str:
-    """What jq's `-r` prints for one of the known programs."""
+    """The output of jq -r for a known program."""
     if program not in TSV:
         raise Refused(f"the stand-in does not know the jq program {program}")
     rows, columns = TSV[program]
@@ -55,7 +55,9 @@ def _escaped(cell: str) -> str:
 
 
 class Api:
-    """The API over a folder: `issues.json`, `comments.json`, `pulls.json`, `runs.json`, and `runs/ID/NAME` for artifacts."""
+    """The API on a folder: `issues.json`, `comments.json`, `pulls.json`, `runs.json`, and
+    `runs/ID/NAME` for artifacts.
+    """
 
     def __init__(self, state: Path, permissions: dict[str, str]) -> None:
         self._state = state

@@ -1,6 +1,7 @@
-"""Runs a workflow file as GitHub would: jobs in order of their needs, `run:` steps for real with bash, third-party actions by stand-ins.
+"""Runs a workflow file like GitHub: jobs in order of their needs, `run:` steps with bash.
 
-A stand-in does what the action's own source does with the inputs used here: artifacts and caches are folders, a checkout is a clone.
+Third-party actions are fakes that do the same as the real actions with the inputs of these
+workflows: artifacts and caches are folders, a checkout is a clone.
 """
 
 import json
@@ -25,12 +26,12 @@ from tests.e2e.github import expressions, gh
 
 REPOSITORY = "acme/housekeeping"
 HOME = InstallSource("acme/reconciler", "0123456789" * 4)
-"""Where the workflows install the program from."""
+"""The source from which the workflows install the program."""
 
 
 @dataclass(slots=True)
 class JobRun:
-    """One job, or one job of a matrix. `log`: everything that its steps printed."""
+    """One job, or one job of a matrix. `log` is the output of its steps."""
 
     name: str
     result: str = "skipped"
@@ -43,7 +44,7 @@ class JobRun:
 
 @dataclass(slots=True)
 class WorkflowRun:
-    """What became of a run; `jobs` by displayed name, in the order in which they ran."""
+    """The result of a run; `jobs` by displayed name, in the order of their runs."""
 
     id: int
     jobs: dict[str, JobRun] = field(default_factory=dict)
@@ -58,14 +59,18 @@ class WorkflowRun:
 
 @dataclass(slots=True)
 class GitHub:
-    """One repository on GitHub. `environments`: name → (vars, secrets); `approve` is asked before a job enters one."""
+    """One repository on GitHub.
+
+    `environments` maps names to (vars, secrets). The runner calls `approve` before a job enters an
+    environment.
+    """
 
     origin: Path
     state: Path
     environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]
     approve: Callable[[str], bool] = lambda _environment: True
     machine: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the machine that jobs run on."""
+    """Variables of the machine that runs the jobs."""
     runs: int = 0
 
     def run(self, workflow: str, event_name: str, event: dict[str, Any], *, sha: str) -> WorkflowRun:
@@ -248,7 +253,10 @@ class _Job:
             self._failed = True
 
     def _checkout(self, *, ref: str | None = None) -> None:
-        """`ref`: a branch as it is now, not as it was when the run began."""
+        """Clone the repository.
+
+        `ref` is the present state of a branch, not its state at the start of the run.
+        """
         assert self._spec["permissions"].get("contents") == "read"
         commit = self._contexts["github"]["sha"] if ref is None else self._hub.git("rev-parse", ref).strip()
         for words in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", commit)):
@@ -312,11 +320,14 @@ with socket.socket(socket.AF_UNIX) as asking:
     asking.sendall(request)
     sys.exit(int(asking.recv(4).decode() or 1))
 """
-"""`reconciler` on the PATH of a step: asks the process of the test to run the command line."""
+"""`reconciler` on the PATH of a step: it asks the test's process to run the command line."""
 
 
 def run_script(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
-    """What a step printed, and its exit code. Its `reconciler` commands run in this process, which has a warm Spark session."""
+    """Run a step and return its output and exit code.
+
+    Its `reconciler` commands run in this process, which has a warm Spark session.
+    """
     deadline = time.monotonic() + STEP_LIMIT_S
     with (
         # In a folder with a short name: the address of a socket has at most 103 bytes on macOS, 107 on Linux.
@@ -363,7 +374,9 @@ def _answer(connection: socket.socket) -> None:
 
 
 def put_stand_ins(state: Path) -> None:
-    """`gh` and a `sleep` that does not wait, in `state/bin`; the tools that runners have are this machine's."""
+    """Write `gh` and a `sleep` without a wait to `state/bin`; other tools are those of this
+    machine.
+    """
     folder = state / "bin"
     folder.mkdir(parents=True)
     scripts = {
@@ -378,7 +391,7 @@ def put_stand_ins(state: Path) -> None:
 
 
 def expressions_in(node: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """A YAML node with every expression in it filled in."""
+    """Replace the expressions in a YAML node."""
     match node:
         case dict():
             return {key: expressions_in(inner, contexts, functions) for key, inner in node.items()}
