@@ -90,7 +90,7 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_re
     `more` are lines of the Cluster's spec.
     """
     mark = uuid4().hex[:10]
-    made = World(
+    world = World(
         cluster,
         folder,
         f"interrupted-{mark}",
@@ -101,14 +101,14 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_re
     servers = cluster.bootstrap_servers
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
     # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
-    aside = f"aside-{mark}"
-    client.create_topics(servers, [Topic(made.topic, assignment=assignment), Topic(aside)])
-    client.produce(servers, made.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
-    for group in (*made.dead, made.bystander):
-        client.commit(servers, group, {(aside, 0): 0})
+    bystander_topic = f"aside-{mark}"
+    client.create_topics(servers, [Topic(world.topic, assignment=assignment), Topic(bystander_topic)])
+    client.produce(servers, world.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    for group in (*world.dead, world.bystander):
+        client.commit(servers, group, {(bystander_topic, 0): 0})
     tools.reassign(
         cluster,
-        {(made.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
+        {(world.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
     )
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
     (folder / "manifests").mkdir()
@@ -126,25 +126,25 @@ apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floors}}
 spec:
-  topics: [{made.topic}]
+  topics: [{world.topic}]
   keep: {{fromOffset: {{{floors}}}}}
 ---
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: {json.dumps(made.dead)}, idleFor: 0s}}
+spec: {{groups: {json.dumps(world.dead)}, idleFor: 0s}}
 ---
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: leaders}}
-spec: {{topics: [{made.topic}]}}
+spec: {{topics: [{world.topic}]}}
 """
     )
     planned = reconciler(folder, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
     assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
-    return made
+    return world
 
 
 APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))
@@ -185,10 +185,10 @@ def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_
     assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
 
 
-def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
+def end_output(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
     """Its output on stderr, after its end."""
-    _, said = process.communicate(timeout=timeout_s)
-    return said
+    _, stderr = process.communicate(timeout=timeout_s)
+    return stderr
 
 
 def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
@@ -196,13 +196,13 @@ def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
 
     If it does not end, the test fails with the stacks of all threads.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
-        pytest.fail(f"still there after {timeout_s:.0f} s:\n{ended(process)}")
-    return time.monotonic() - began
+        pytest.fail(f"still there after {timeout_s:.0f} s:\n{end_output(process)}")
+    return time.monotonic() - start
 
 
 def apply_again(world: World) -> list[dict[str, Any]]:
@@ -214,8 +214,8 @@ def apply_again(world: World) -> list[dict[str, Any]]:
 
 
 def results(world: World, name: str = "results.json") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((world.folder / name).read_text())
-    return found
+    document: dict[str, Any] = json.loads((world.folder / name).read_text())
+    return document
 
 
 def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -235,10 +235,10 @@ def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
         assert isinstance(request, dict)
         match outcome["operation"]:
             case "delete_records":
-                done = starts[request["partition"]] == FLOOR
+                has_effect = starts[request["partition"]] == FLOOR
             case "delete_group":
-                done = request["group"] not in groups
+                has_effect = request["group"] not in groups
             case _:
-                done = request["partition"] not in misled
+                has_effect = request["partition"] not in misled
         assert outcome["status"] in ("applied", "satisfied", "not_attempted"), outcome
-        assert done is (outcome["status"] != "not_attempted"), outcome
+        assert has_effect is (outcome["status"] != "not_attempted"), outcome

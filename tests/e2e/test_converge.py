@@ -98,9 +98,9 @@ spec:
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            done = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
-            assert done.exit_code == 0, done.outcomes
-            for outcome in done.outcomes:
+            run_result = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
+            assert run_result.exit_code == 0, run_result.outcomes
+            for outcome in run_result.outcomes:
                 assert outcome.action.address.policy == "stream"
                 if outcome.status is Status.APPLIED:
                     purges[outcome.action.address.partition].append(1)

@@ -99,22 +99,22 @@ def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_pat
         words = shlex.split(command)
         if words[1] == "init":
             # The sandbox's listener is plain, and this checkout is nobody's repository.
-            kept = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
-            command = shlex.join([*kept, "--action", ACTION])
+            arguments = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
+            command = shlex.join([*arguments, "--action", ACTION])
         if words[1] == "plan":
             (newcomer.folder / "manifests/prod-eu/clicks.yaml").write_text(
                 "".join(blocks("getting-started.md", "yaml"))
             )
-        done = newcomer.type(command)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        result = newcomer.type(command)
+        assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
         typed.append(words[1])
         if words[1] == "init":
-            [told] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
-            assert done.stdout == told
+            [listing] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
+            assert result.stdout == listing
             assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if words[1] == "plan":
-            assert "! clicks[0]   log start 0 -> 40   (end 100)" in done.stdout
-            assert "Waiting" not in done.stdout
+            assert "! clicks[0]   log start 0 -> 40   (end 100)" in result.stdout
+            assert "Waiting" not in result.stdout
     assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
     assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
     again = newcomer.type("reconciler apply plan.json")
@@ -158,10 +158,10 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     converge, drift = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
 
     def run(line: str) -> subprocess.CompletedProcess[str]:
-        here = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
+        local_line = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
         path = variables["PATH"].replace("/opt/reconciler/bin", f"{Path(sys.executable).parent}:{find_java().parent}")
         return subprocess.run(
-            ["/bin/sh", "-c", here],
+            ["/bin/sh", "-c", local_line],
             cwd=tmp_path,
             env={**variables, "PATH": path, "HOME": str(tmp_path), "SPARK_REMOTE": spark_server},
             stdin=subprocess.DEVNULL,

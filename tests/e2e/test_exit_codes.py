@@ -52,30 +52,30 @@ def nobody_listens() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Saved plans of every kind, and manifests of an unreachable cluster."""
-    made = tmp_path_factory.mktemp("codes")
+    folder = tmp_path_factory.mktemp("codes")
     acts = plan(purge(), expires_at_ms=FAR_MS)
-    document.write(acts, made / "acts.json")
-    document.write(plan(satisfied("RetentionFloor/a/b[0]")), made / "settled.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), made / "refused.json")
-    document.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), made / "expired.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), made / "other.json")
-    whole = (made / "acts.json").read_text()
-    (made / "edited.json").write_text(whole.replace("98213", "98214"))
-    (made / "cut.json").write_text(whole[:-200])
-    (made / "newer.json").write_text(whole.replace('"format_version": "1.0"', '"format_version": "2.0"'))
+    document.write(acts, folder / "acts.json")
+    document.write(plan(satisfied("RetentionFloor/a/b[0]")), folder / "settled.json")
+    document.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), folder / "refused.json")
+    document.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), folder / "expired.json")
+    document.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), folder / "other.json")
+    acting_plan = (folder / "acts.json").read_text()
+    (folder / "edited.json").write_text(acting_plan.replace("98213", "98214"))
+    (folder / "cut.json").write_text(acting_plan[:-200])
+    (folder / "newer.json").write_text(acting_plan.replace('"format_version": "1.0"', '"format_version": "2.0"'))
     with nobody_listens() as away:
-        (made / "manifests").mkdir()
+        (folder / "manifests").mkdir()
         head = HEAD % ("prod-eu", acts.cluster_id, json.dumps([away]), "")
-        (made / "manifests" / "all.yaml").write_text(head + LEADERS)
-        (made / "wrong").mkdir()
-        (made / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
-        (made / "two").mkdir()
-        (made / "two" / "all.yaml").write_text(
+        (folder / "manifests" / "all.yaml").write_text(head + LEADERS)
+        (folder / "wrong").mkdir()
+        (folder / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
+        (folder / "two").mkdir()
+        (folder / "two" / "all.yaml").write_text(
             HEAD % ("one", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "")
             + HEAD % ("two", CLUSTER_ID, json.dumps([away]), "")
             + LEADERS.replace("{name: leaders}", "{name: leaders, cluster: one}")
         )
-        yield made
+        yield folder
 
 
 AWAY = ("--timeout", "3")
@@ -276,10 +276,10 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     assert code("apply", "older.json") == 4, "the topic is another one"
     assert client.watermarks(servers, topic, 0) == (0, 100)
     with nobody_listens() as away:
-        both = tmp_path / "both"
-        both.mkdir()
-        here = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
-        (both / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + here)
+        two_clusters = tmp_path / "both"
+        two_clusters.mkdir()
+        local_manifest = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
+        (two_clusters / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + local_manifest)
         assert code("converge", "both", *AWAY) == 1
         assert client.watermarks(servers, topic, 0)[0] == 50, "a cluster that is away keeps no other from its purges"
     file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))

@@ -70,12 +70,12 @@ def test_expressions_mean_what_github_documents(expression: str, expected: objec
             "b": {"result": "failure", "outputs": {}},
         },
     }
-    known = expressions.functions(failed=False, workspace=tmp_path)
+    functions = expressions.functions(failed=False, workspace=tmp_path)
     if expected is None:
         with pytest.raises(expressions.Unknown):
-            expressions.evaluate(expression, contexts, known)
+            expressions.evaluate(expression, contexts, functions)
     else:
-        assert expressions.evaluate(expression, contexts, known) == expected
+        assert expressions.evaluate(expression, contexts, functions) == expected
 
 
 def test_the_stand_ins_refuse_what_the_job_was_not_granted(tmp_path: Path) -> None:

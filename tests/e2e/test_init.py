@@ -22,8 +22,8 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
     user's file.
     """
     words = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "local", "--action", ACTION)
-    made = reconciler(tmp_path, *words)
-    assert made.returncode == 0, made.stderr
+    result = reconciler(tmp_path, *words)
+    assert result.returncode == 0, result.stderr
     text = "".join(path.read_text() for path in sorted((tmp_path / "manifests").rglob("*.yaml")))
     assert CLUSTER_ID in text
     workflow = (tmp_path / ".github" / "workflows" / "plan.yml").read_text()
@@ -47,7 +47,7 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--bootstrap-server", " , "), "host:port"),
         (("--journal-topic", "a b"), "a b"),
@@ -55,12 +55,12 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
     ],
 )
 def test_init_writes_nothing_that_validate_would_refuse(
-    words: tuple[str, ...], said: str, cluster: Cluster, tmp_path: Path
+    words: tuple[str, ...], message: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     """The check runs before the program asks the cluster, writes a file or creates a topic."""
     refused = reconciler(tmp_path, "init", "--bootstrap-server", cluster.bootstrap_servers, "--no-workflows", *words)
     assert refused.returncode == 64, refused.stderr
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,6 +75,6 @@ def test_init_writes_nothing_while_it_is_open_what_the_workflows_install(cluster
     assert refused.returncode == 64
     assert "OWNER/NAME@COMMIT" in refused.stderr
     assert list(tmp_path.iterdir()) == []
-    made = reconciler(tmp_path, *words, "--no-workflows")
-    assert made.returncode == 0, made.stderr
+    result = reconciler(tmp_path, *words, "--no-workflows")
+    assert result.returncode == 0, result.stderr
     assert not (tmp_path / ".github").exists()

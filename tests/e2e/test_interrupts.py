@@ -29,7 +29,7 @@ from tests.e2e.applying import (
     assert_truthful,
     await_lines,
     by_status,
-    ended,
+    end_output,
     left_within,
     lines,
     made_and_planned,
@@ -70,25 +70,25 @@ def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals,
         # A terminal sends it to every process in front of it, the Spark JVM and the readers of commits included.
         (os.killpg if to_group else os.kill)(process.pid, number)
         at = lines(world)
-        said = ended(process)
-    assert process.returncode == 5, said
-    assert said.count("stopping: nothing new is sent") == 1
+        stderr = end_output(process)
+    assert process.returncode == 5, stderr
+    assert stderr.count("stopping: nothing new is sent") == 1
     entries = world.entries()
     assert len([entry for entry in entries[at:] if entry.event is Event.INTENT]) <= LANES * BATCH
-    begun = {entry.address for entry in entries if entry.event is Event.INTENT}
+    intents = {entry.address for entry in entries if entry.event is Event.INTENT}
     told_of = {entry.address: entry for entry in entries if entry.event is Event.OUTCOME}
     # An intent that was just stored when the signal came has no request, and an end that says so.
-    assert set(told_of) == begun
+    assert set(told_of) == intents
     sent = {address for address, entry in told_of.items() if entry.sends}
-    assert {told_of[address].status for address in begun - sent} <= {Status.NOT_ATTEMPTED}
-    told = results(world)
-    assert told["interrupted"] is True
-    assert told["exit_code"] == 5
-    outcomes = by_status(told["outcomes"])
+    assert {told_of[address].status for address in intents - sent} <= {Status.NOT_ATTEMPTED}
+    document = results(world)
+    assert document["interrupted"] is True
+    assert document["exit_code"] == 5
+    outcomes = by_status(document["outcomes"])
     assert set(outcomes) == {"applied", "not_attempted"}
     assert len(outcomes["applied"]) == len(sent)
-    assert len(told["outcomes"]) == PARTITIONS + GROUPS + TURNED
-    assert_truthful(world, told["outcomes"])
+    assert len(document["outcomes"]) == PARTITIONS + GROUPS + TURNED
+    assert_truthful(world, document["outcomes"])
     again = by_status(apply_again(world))
     assert len(again["satisfied"]) == len(sent)
     assert len(again["applied"]) == len(outcomes["not_attempted"])
@@ -105,8 +105,8 @@ def test_one_signal_before_the_first_request(world: World) -> None:
             if "rechecking" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)
-        said = ended(process)
-    assert process.returncode == 130, said
+        stderr = end_output(process)
+    assert process.returncode == 130, stderr
     assert {outcome["status"] for outcome in results(world)["outcomes"]} == {"not_attempted"}
     assert not world.journal.exists()
     world.assert_as_before()
@@ -128,8 +128,8 @@ def test_two_signals_leave_at_once(world: World) -> None:
             took_s = left_within(process, 10)
         finally:
             world.cluster.resume(2)
-        said = ended(process)
-    assert process.returncode == 5, said
+        stderr = end_output(process)
+    assert process.returncode == 5, stderr
     assert took_s < 5
     assert lines(world) - held <= 2 * LANES * BATCH
     client.wait_until(lambda: in_sync(world), 90, "all replicas in sync")
@@ -155,20 +155,20 @@ def test_kills_at_random_moments(world: World) -> None:
         with running(world) as process:
             await_lines(world, process, moment)
             os.killpg(process.pid, signal.SIGKILL)
-            ended(process)
+            end_output(process)
         assert process.returncode == -signal.SIGKILL
         assert not (world.folder / "results.json").exists()
         with world.journal.open("ab") as journal:
             journal.write(b'{"v":1,"at_ms":17')
-        shown = reconciler(world.folder, "journal", "-o", "json")
-        assert shown.returncode == 0, shown.stderr
-        assert len(shown.stdout.splitlines()) == lines(world) >= moment
-    begun = {entry.address for entry in world.entries() if entry.event is Event.INTENT}
+        answer = reconciler(world.folder, "journal", "-o", "json")
+        assert answer.returncode == 0, answer.stderr
+        assert len(answer.stdout.splitlines()) == lines(world) >= moment
+    intents = {entry.address for entry in world.entries() if entry.event is Event.INTENT}
     open_ones = set(map(str, FileJournal(world.journal).unfinished(world.entries()[0].plan_digest)))
     again = by_status(apply_again(world))
     assert set(again) <= {"applied", "satisfied"}
     taken_up = [outcome for outcome in again["satisfied"] if "was interrupted" in str(outcome["detail"])]
     assert {str(outcome["address"]) for outcome in taken_up} <= open_ones
-    assert {str(address) for address in begun} >= {str(outcome["address"]) for outcome in again["satisfied"]}
+    assert {str(address) for address in intents} >= {str(outcome["address"]) for outcome in again["satisfied"]}
     world.assert_as_planned()
     assert FileJournal(world.journal).unfinished(world.entries()[0].plan_digest) == {}

@@ -35,7 +35,7 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
         "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: old}\n"
         f"spec:\n  topics: [{topic}]\n  keep: {{newerThan: 7d}}\n"
     )
-    shown = ""
+    outputs = ""
     for words in (
         ("validate", "manifests.yaml"),
         ("plan", "manifests.yaml", "--out", "plan.json", "-o", "json"),
@@ -52,8 +52,8 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
             PLANTED_SECRET=PLANTED,
         )
         assert answer.returncode == 0 or words[0] == "doctor", f"{words}: {answer.stderr}"
-        shown += answer.stdout + answer.stderr
+        outputs += answer.stdout + answer.stderr
     written = {path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"}
     assert {"plan.json", "results.json"} <= {path.name for path in written}
-    assert PLANTED not in shown
+    assert PLANTED not in outputs
     assert [str(path) for path in written if PLANTED.encode() in path.read_bytes()] == []

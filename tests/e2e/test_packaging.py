@@ -56,19 +56,19 @@ def installed(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pyt
     binaries = empty_environment(tmp_path_factory.mktemp("env"))
     package = next(built.glob(request.param))
     words = ["install", "--no-deps", "--no-index", "--no-build-isolation", "--force-reinstall", "--quiet", str(package)]
-    done = subprocess.run(
+    result = subprocess.run(
         [str(binaries / "python"), "-m", "pip", *words], capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     return binaries
 
 
 def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
         [str(binaries / "reconciler"), *words],
         cwd=folder,
-        env=kept,
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -83,8 +83,8 @@ def test_the_wheel_holds_what_the_program_reads_beside_its_code(built: Path) -> 
     It has no tests and examples.
     """
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    for wanted in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
-        assert f"reconciler/{wanted}" in names
+    for required in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
+        assert f"reconciler/{required}" in names
     assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]
 
@@ -181,16 +181,16 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, source / part)
     outputs: dict[str, str] = {}
-    said = ""
+    output = ""
     for step in action["runs"]["steps"]:
         if "run" not in step:
             continue
         assert step["shell"] == "bash"
-        told = tmp_path / "outputs"
-        told.write_text("")
+        output_file = tmp_path / "outputs"
+        output_file.write_text("")
         contexts = {"steps": {"source": {"outputs": outputs}}}
         given = {name: expressions.value(text, contexts, {}) for name, text in step.get("env", {}).items()}
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=tmp_path,
             env={
@@ -199,19 +199,19 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
                 "PIP_NO_INDEX": "1",  # everything on the lock file is here already, and nothing else may be asked for
                 "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
                 "GITHUB_ACTION_PATH": str(source / ACTION),
-                "GITHUB_OUTPUT": str(told),
+                "GITHUB_OUTPUT": str(output_file),
             },
             capture_output=True,
             text=True,
             timeout=240,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        outputs |= dict(line.split("=", 1) for line in told.read_text().splitlines())
-        said = done.stdout
+        assert result.returncode == 0, result.stdout + result.stderr
+        outputs |= dict(line.split("=", 1) for line in output_file.read_text().splitlines())
+        output = result.stdout
     assert outputs["path"] == str(source)
     assert re.fullmatch(r"[0-9a-f]{16}", outputs["lock"])
-    assert said == f"reconciler {__version__}\n"
+    assert output == f"reconciler {__version__}\n"
     [record] = tmp_path.glob("env/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
     assert json.loads(record.read_text())["url"] == source.as_uri()
 
@@ -238,7 +238,7 @@ COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _reconciler_completion reconciler
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "--noprofile", "--norc", "-c", completed],
         cwd=tmp_path,
         env={**os.environ, "PATH": f"{installed}{os.pathsep}{os.environ['PATH']}"},
@@ -247,17 +247,17 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         timeout=60,
         check=False,
     )
-    assert set(done.stdout.split()) == offered, done.stderr
+    assert set(result.stdout.split()) == offered, result.stderr
 
 
 def test_completion_is_offered_for_the_usual_shells(installed: Path, tmp_path: Path) -> None:
     """A shell's completion script has the command and its hook."""
-    for shell, told in (
+    for shell, expected in (
         ("bash", "complete -o default -F"),
         ("zsh", "#compdef reconciler"),
         ("fish", "complete --command"),
     ):
-        done = subprocess.run(
+        result = subprocess.run(
             [str(installed / "reconciler")],
             cwd=tmp_path,
             env={**os.environ, "_RECONCILER_COMPLETE": f"source_{shell}"},
@@ -266,4 +266,4 @@ def test_completion_is_offered_for_the_usual_shells(installed: Path, tmp_path: P
             timeout=60,
             check=False,
         )
-        assert told in done.stdout, f"{shell}: {done.stdout}{done.stderr}"
+        assert expected in result.stdout, f"{shell}: {result.stdout}{result.stderr}"

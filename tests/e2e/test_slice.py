@@ -93,9 +93,9 @@ spec:
     assert applied.returncode == 0, applied.stderr + applied.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
     assert log_start_offsets(cluster, other) == {0: 0}
-    left = list_groups(cluster)
-    assert group not in left
-    assert live in left
+    remaining = list_groups(cluster)
+    assert group not in remaining
+    assert live in remaining
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["exit_code"] == 0
     again = reconciler(tmp_path, "apply", "plan.json")

@@ -21,7 +21,7 @@ from tests.toolbox import list_groups, log_start_offsets
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
-def said(folder: Path, *words: str, code: int = 0) -> str:
+def output_of(folder: Path, *words: str, code: int = 0) -> str:
     """The output of a command that exits with this code."""
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
@@ -37,12 +37,12 @@ def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_pa
     """
     mark = uuid4().hex[:8]
     rose, again, tampered, forged, new = (f"{name}-{mark}" for name in ("rose", "again", "tampered", "forged", "znew"))
-    still, moved = f"still-{mark}", f"moved-{mark}"
+    unchanged, moved = f"still-{mark}", f"moved-{mark}"
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
     for name in (rose, again, tampered, forged):
         client.produce(servers, name, {0: [Record(b"x")] * 100})
-    for group in (still, moved):
+    for group in (unchanged, moved):
         client.commit(servers, group, {(new, 0): 0})
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(f"""\
@@ -62,20 +62,20 @@ spec: {{topics: [{rose}, {again}, {tampered}, {forged}, {new}], keep: {{last: 90
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: [{still}, {moved}], idleFor: 0s}}
+spec: {{groups: [{unchanged}, {moved}], idleFor: 0s}}
 """)
-    said(tmp_path, "plan", "--out", "reviewed.json")
+    output_of(tmp_path, "plan", "--out", "reviewed.json")
     edited = document.read(tmp_path / "reviewed.json")
     document.write(
         replace(
             edited,
             decisions=tuple(
-                replace(one, before_offset=1)
-                if isinstance(one, DeleteRecords) and one.partition.topic == tampered
-                else replace(one, seen=replace(one.seen, topic_id=OTHER_ID))
-                if isinstance(one, DeleteRecords) and one.partition.topic == forged
-                else one
-                for one in edited.decisions
+                replace(decision, before_offset=1)
+                if isinstance(decision, DeleteRecords) and decision.partition.topic == tampered
+                else replace(decision, seen=replace(decision.seen, topic_id=OTHER_ID))
+                if isinstance(decision, DeleteRecords) and decision.partition.topic == forged
+                else decision
+                for decision in edited.decisions
             ),
         ),
         tmp_path / "reviewed.json",
@@ -86,12 +86,12 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     client.create_topics(servers, [Topic(again)])
     client.produce(servers, again, {0: [Record(b"x")] * 200})
     client.commit(servers, moved, {(new, 0): 5})
-    text = said(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
+    text = output_of(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
     planned = json.loads((tmp_path / "plan.json").read_text())
     assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {
         f"RetentionFloor/floor/{rose}[0]": 10,
         f"RetentionFloor/floor/{tampered}[0]": 1,
-        f"GroupRemoval/dead/{still}": None,
+        f"GroupRemoval/dead/{unchanged}": None,
     }
     blocked = {row["address"]: (row["code"], row["reason"]) for row in planned["blocked"]}
     assert {code for code, _reason in blocked.values()} == {"B108"}
@@ -100,11 +100,11 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     assert "new: " in blocked[f"RetentionFloor/floor/{new}[0]"][1]
     assert "other commits" in blocked[f"GroupRemoval/dead/{moved}"][1]
     assert text.count("B108") == 4
-    said(tmp_path, "apply", "plan.json")
+    output_of(tmp_path, "apply", "plan.json")
     starts = {name: log_start_offsets(cluster, name)[0] for name in (rose, again, tampered, forged, new)}
     assert starts == {rose: 10, again: 0, tampered: 1, forged: 0, new: 0}
-    left = list_groups(cluster)
-    assert still not in left
-    assert moved in left
-    told = said(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
-    assert "2 gone" in told or "gone" in told
+    remaining = list_groups(cluster)
+    assert unchanged not in remaining
+    assert moved in remaining
+    comparison = output_of(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
+    assert "2 gone" in comparison or "gone" in comparison

@@ -225,8 +225,8 @@ def test_a_pull_request_of_a_fork_is_validated_and_nothing_else(repository: Repo
     assert run.results() == {"Validate": "success", "plan": "skipped", "comment": "skipped"}
     assert repository.entered == []
     assert not (repository.state / "calls.jsonl").exists()
-    broken = repository.commit("broken", groups=_removal("some-group").replace("groups:", "gruops:"))
-    refused = repository.pull_request(broken, repository="mallory/housekeeping")
+    invalid = repository.commit("broken", groups=_removal("some-group").replace("groups:", "gruops:"))
+    refused = repository.pull_request(invalid, repository="mallory/housekeeping")
     assert refused.results()["Validate"] == "failure"
     assert "file=manifests/eu/groups.yaml,line=4" in refused.log
     pulls = repository.stored("pulls")
@@ -286,8 +286,8 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     assert repository.pull_request(head).results()["Comment"] == "success"
     assert group in repository.comments()["eu"]
     nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-    here = repository.hub.environments
-    repository.hub.environments = {**here, "eu-plan": (nowhere, {})}
+    environments = repository.hub.environments
+    repository.hub.environments = {**environments, "eu-plan": (nowhere, {})}
     repository.hub.machine = {**repository.hub.machine, "RECONCILER_TIMEOUT": "2"}
     again = repository.commit("again")
     away = repository.pull_request(again)
@@ -295,7 +295,7 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     assert "error: no broker of 127.0.0.1:1 answered" in away.jobs["Plan eu"].log
     assert group not in repository.comments()["eu"]
     assert f"https://github.com/{REPOSITORY}/actions/runs/{away.id}" in repository.comments()["eu"]
-    repository.hub.environments = here
+    repository.hub.environments = environments
     merged = repository.merge(again)
     assert merged.results()["Plan eu"] == "failure"
     assert "::error title=Not reviewed::" in merged.jobs["Plan eu"].log
@@ -316,13 +316,13 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     [opened] = repository.stored("issues")
     assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
     assert f'"{group}"' in opened["body"]
-    here = repository.hub.environments
-    repository.hub.environments = {**here, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
+    environments = repository.hub.environments
+    repository.hub.environments = {**environments, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
     machine = repository.hub.machine
     repository.hub.machine = {**machine, "RECONCILER_TIMEOUT": "2"}
     blind = repository.scheduled("drift.yml")
     assert blind.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
-    repository.hub.environments = here
+    repository.hub.environments = environments
     repository.hub.machine = machine
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     assert repository.stored("issues") == [opened], "an unchanged drift is an unchanged issue, since when included"
@@ -383,8 +383,8 @@ def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: C
 
     def protect(environment: str) -> bool:
         if environment == "eu":
-            kept = _cluster_manifest("eu") + f"  protect: {{groups: [{spared}]}}\n"
-            repository.commit("protect", cluster=kept)
+            protected = _cluster_manifest("eu") + f"  protect: {{groups: [{spared}]}}\n"
+            repository.commit("protect", cluster=protected)
         return True
 
     repository.hub.approve = protect
@@ -441,21 +441,21 @@ def test_converge_runs_only_where_something_is_continuous(repository: Repository
 
 
 def test_a_target_is_of_one_of_two_clusters(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
-    """A policy that has no subject on one cluster is no error, but it is one if it has none on any
-    cluster.
+    """A target without a decision on one of two clusters is valid; without any decision it is wrong
+    usage.
 
-    It was once reported as a bug.
+    The first case was once reported as a bug.
     """
     texts = []
-    for name, each in (("eu", cluster), ("us", other)):
-        servers = json.dumps(each.bootstrap_servers.split(","))
-        texts.append(_cluster_manifest(name, each.cluster_id).replace('["${env:KAFKA_BOOTSTRAP_SERVERS}"]', servers))
+    for name, sandbox in (("eu", cluster), ("us", other)):
+        servers = json.dumps(sandbox.bootstrap_servers.split(","))
+        texts.append(_cluster_manifest(name, sandbox.cluster_id).replace('["${env:KAFKA_BOOTSTRAP_SERVERS}"]', servers))
     texts += [_leaders("eu").replace("nothing-is-called-this-*", topic), _leaders("us")]
     (tmp_path / "all.yaml").write_text("---\n".join(texts))
     target = f"LeaderPolicy/leaders/{topic}"
-    found = reconciler(tmp_path, "plan", "all.yaml", "--target", target)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.count("Cluster ") == 1
+    result = reconciler(tmp_path, "plan", "all.yaml", "--target", target)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("Cluster ") == 1
     missed = reconciler(tmp_path, "plan", "all.yaml", "--target", f"{target}-not")
     assert missed.returncode == 64, missed.stderr
     assert f"{target}-not: nothing is decided about it" in missed.stderr

@@ -41,12 +41,12 @@ def assert_text(plan: Plan) -> None:
     """
     for full in (True, False):
         lines = [line.plain for line in report.text(plan, full=full)]
-        shown = items(lines)
+        text_items = items(lines)
         expected = action_facts(plan.actions, spelling=str, full=full)
-        assert_items(without_reasons(shown, plan, escape.escape_sentence), expected)
-        assert len([item for item in shown if re.match(r"  [!~-] ", item)]) == len(expected)
-        assert_items(shown, block_facts(plan, spelling=str, prose=escape.escape_sentence, full=full))
-        assert_items(shown, header_facts(plan, spelling=str, prose=escape.escape_sentence))
+        assert_items(without_reasons(text_items, plan, escape.escape_sentence), expected)
+        assert len([item for item in text_items if re.match(r"  [!~-] ", item)]) == len(expected)
+        assert_items(text_items, block_facts(plan, spelling=str, prose=escape.escape_sentence, full=full))
+        assert_items(text_items, header_facts(plan, spelling=str, prose=escape.escape_sentence))
         assert totals(plan) in map(numbers, lines)
     full_text = items(line.plain for line in report.text(plan, full=True))
     for decision in plan.decisions:
@@ -58,12 +58,12 @@ def assert_text(plan: Plan) -> None:
 def assert_markdown(plan: Plan) -> None:
     """Irreversible actions come first, and the last line has the digest."""
     text = report.markdown(plan)
-    shown = items(text.splitlines())
+    text_items = items(text.splitlines())
     assert 'truncated="no"' in text.splitlines()[0]
-    actions_shown = without_reasons(shown, plan, escape.markdown_prose)
+    actions_shown = without_reasons(text_items, plan, escape.markdown_prose)
     assert_items(actions_shown, action_facts(plan.actions, spelling=escape.markdown_code, full=False))
-    assert_items(shown, block_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose, full=False))
-    assert_items(shown, header_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose))
+    assert_items(text_items, block_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose, full=False))
+    assert_items(text_items, header_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose))
     assert totals(plan) in map(numbers, text.splitlines())
     assert document.digest(plan) in text.splitlines()[-1]
     for kind in (Waiting, Skipped):
@@ -89,7 +89,7 @@ def assert_annotations(plan: Plan) -> None:
     more = [line for line in lines if line.startswith("::warning title=")]
     assert len(more) == min(len(plan.incomplete), ANNOTATIONS_MAX) + len(unshown)
     assert [numbers(line)[0] for line in more if re.search(r"::[\d,]+ more ", line)] == [
-        f"{rest:,}" for rest in unshown
+        f"{count:,}" for count in unshown
     ]
     for warning, (first, count) in zip(warnings, blocks, strict=False):
         place = first.declared_at
@@ -121,15 +121,15 @@ def items(lines: Iterable[str]) -> list[str]:
     return grouped
 
 
-def without_reasons(shown: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
+def without_reasons(text_items: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
     """Return the items without the reasons of actions, which repeat the numbers."""
     reasons = {prose(action.reason) for action in plan.actions}
-    return [re.sub("|".join(map(re.escape, reasons)), "", item) if reasons else item for item in shown]
+    return [re.sub("|".join(map(re.escape, reasons)), "", item) if reasons else item for item in text_items]
 
 
-def assert_items(shown: Sequence[str], expected: Iterable[Facts]) -> None:
+def assert_items(text_items: Sequence[str], expected: Iterable[Facts]) -> None:
     for facts in expected:
-        assert any(mentions(item, *facts) for item in shown), f"no item shows {facts} in:\n" + "\n".join(shown)
+        assert any(mentions(item, *facts) for item in text_items), f"no item shows {facts} in:\n" + "\n".join(text_items)
 
 
 def numbers(text: str) -> list[str]:
@@ -187,11 +187,11 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
         for action in deletions:
             skips.update(dict(action.skips))
         worst = sorted(skips, key=lambda group: (-skips[group], group))[:10]
-        rest = (f"{len(skips) - 10:,}",) if len(skips) > 10 else ()
+        skipped_count = (f"{len(skips) - 10:,}",) if len(skips) > 10 else ()
         total = f"{sum(action.records_max for action in deletions):,}"
         extreme = (str(largest.seen.log_start), str(largest.before_offset))
         readers = (fact for group in worst for fact in (spelling(escape.quoted(group)), f"{skips[group]:,}"))
-        return (*topic, total, spelling(escape.subject(largest.address)), *extreme, *readers, *rest)
+        return (*topic, total, spelling(escape.subject(largest.address)), *extreme, *readers, *skipped_count)
     moves = Counter(action.seen.leader for action in members if isinstance(action, ElectLeader))
     numbers = [action.address.partition for action in members]
     span = (formatting.span(numbers[0], numbers[-1]),) if spelling is str else ()  # text only

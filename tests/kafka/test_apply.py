@@ -31,9 +31,9 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(connection(cluster))
-    yield made
-    made.close()
+    gateway = KafkaGateway(connection(cluster))
+    yield gateway
+    gateway.close()
 
 
 def connection(cluster: Cluster) -> Connection:
@@ -58,16 +58,16 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
     """One action of each type: delete records of the first partition, remove the group, elect the
     second leader.
     """
-    purged, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    now = gateway.partitions_now([purged, led], offsets=True)
-    there = gateway.groups_now([group])[group]
-    first, second = now[purged], now[led]
+    purged, elected = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    now = gateway.partitions_now([purged, elected], offsets=True)
+    facts = gateway.groups_now([group])[group]
+    first, second = now[purged], now[elected]
     assert isinstance(first.topic_id, str)
     assert isinstance(first.leader, int)
     assert isinstance(first.replicas, tuple)
     assert isinstance(first.log_start, int)
     assert isinstance(second.replicas, tuple)
-    assert isinstance(there.fingerprint, str)
+    assert isinstance(facts.fingerprint, str)
     return [
         purge(
             topic,
@@ -87,7 +87,7 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
             idle_for_ms=0,
             commits=1,
             commit_topics=1,
-            fingerprint=there.fingerprint,
+            fingerprint=facts.fingerprint,
             last_activity_ms=None,
             newest_record=None,
         ),
@@ -120,9 +120,9 @@ def disorder(cluster: Cluster) -> tuple[str, str, str]:
     return topic, group, bystander
 
 
-@pytest.mark.parametrize("kept", ["file", "topic"])
+@pytest.mark.parametrize("journal_type", ["file", "topic"])
 def test_apply_does_what_was_planned_and_nothing_else(
-    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, kept: str
+    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, journal_type: str
 ) -> None:
     """All three operations work with either journal, according to Kafka's tools.
 
@@ -130,7 +130,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     """
     topic, group, bystander = disorder(cluster)
     journal: FileJournal | TopicJournal
-    if kept == "file":
+    if journal_type == "file":
         journal = FileJournal(tmp_path / "journal.jsonl")
     else:
         name = f"_journal.{topic}"
@@ -185,9 +185,9 @@ def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     with client.member(cluster.bootstrap_servers, group, [topic]):
-        ended = {o.action.address.kind: o.status for o in send(actions, gateway, FileJournal(tmp_path / "j.jsonl"))}
-    assert ended["GroupRemoval"] is Status.STALE
-    assert ended["RetentionFloor"] is Status.APPLIED
+        statuses = {o.action.address.kind: o.status for o in send(actions, gateway, FileJournal(tmp_path / "j.jsonl"))}
+    assert statuses["GroupRemoval"] is Status.STALE
+    assert statuses["RetentionFloor"] is Status.APPLIED
 
 
 def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: KafkaGateway) -> None:

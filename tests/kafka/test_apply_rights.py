@@ -135,22 +135,22 @@ def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, t
     assert "2 record deletions" in planned.stdout, planned.stdout
     assert "2 group removals, 1 election" in planned.stdout, planned.stdout
 
-    nothing = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
-    assert nothing.returncode == 1, nothing.stdout + nothing.stderr
+    denied = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
+    assert denied.returncode == 1, denied.stdout + denied.stderr
     assert {line["status"] for line in outcomes(tmp_path).values()} == {"failed"}
     assert {client.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
 
-    some = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
-    assert some.returncode == 5, some.stdout + some.stderr
-    ended = outcomes(tmp_path)
-    assert set(ended) == {*REFUSALS, *CARRIED_OUT}
+    partly_denied = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
+    assert partly_denied.returncode == 5, partly_denied.stdout + partly_denied.stderr
+    results = outcomes(tmp_path)
+    assert set(results) == {*REFUSALS, *CARRIED_OUT}
     for address in CARRIED_OUT:
-        assert ended[address]["status"] == "applied", ended[address]
+        assert results[address]["status"] == "applied", results[address]
     for address, (code, right) in REFUSALS.items():
-        line = ended[address]
+        line = results[address]
         assert (line["status"], line["code"], line["sends"]) == ("failed", code, 1), line
         assert right in line["detail"], line
-        assert right in some.stdout, some.stdout
+        assert right in partly_denied.stdout, partly_denied.stdout
     assert client.watermarks(servers, MINE, 0)[0] == 15
     assert client.watermarks(servers, THEIRS, 0)[0] == 0
     groups = list_groups(guarded)

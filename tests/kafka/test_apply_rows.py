@@ -63,15 +63,15 @@ class Meanwhile:
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(connection(cluster))
-    yield made
-    made.close()
+    gateway = KafkaGateway(connection(cluster))
+    yield gateway
+    gateway.close()
 
 
 RECORDS, GROUP, LEADER = 0, 1, 2
 
 
-def ended(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]) -> Outcome:
+def apply_after(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]) -> Outcome:
     (outcome,) = send([actions[which]], Meanwhile(gateway, move), FileJournal(folder / "journal.jsonl"))  # type: ignore[arg-type]
     return outcome
 
@@ -91,7 +91,7 @@ def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, t
         client.create_topics(servers, [client.Topic(topic, 3, 3)])
         client.produce(servers, topic, {0: [client.Record(b"x")] * 3})
 
-    outcome = ended(gateway, RECORDS, actions, tmp_path, again)
+    outcome = apply_after(gateway, RECORDS, actions, tmp_path, again)
     assert (outcome.status, outcome.code, outcome.removed_max) == (Status.STALE, "OFFSET_OUT_OF_RANGE", 0)
     assert log_start_offsets(cluster, topic)[0] == 0
 
@@ -103,9 +103,9 @@ def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp
     for which in (RECORDS, LEADER):
         topic, group, _ = disorder(cluster)
         actions = planned(gateway, topic, group, 6)
-        gone = [topic]
-        outcome = ended(
-            gateway, which, actions, tmp_path, lambda gone=gone: kafka_client.delete_topics(cluster.bootstrap_servers, gone)
+        deleted_topics = [topic]
+        outcome = apply_after(
+            gateway, which, actions, tmp_path, lambda deleted_topics=deleted_topics: kafka_client.delete_topics(cluster.bootstrap_servers, deleted_topics)
         )
         assert outcome.status is Status.STALE, outcome
         assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
@@ -152,7 +152,7 @@ def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_pa
 
 def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
     now: Any = gateway.partitions_now([at], offsets=True)[at]
-    seen = replace(
+    observed = replace(
         action.seen,
         topic_id=now.topic_id,
         log_start=now.log_start,
@@ -160,7 +160,7 @@ def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) 
         leader=now.leader,
         replicas=now.replicas,
     )
-    return replace(action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=seen)
+    return replace(action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=observed)
 
 
 def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_p
         members.append(member)
 
     try:
-        outcome = ended(gateway, GROUP, actions, tmp_path, join)
+        outcome = apply_after(gateway, GROUP, actions, tmp_path, join)
     finally:
         for member in members:
             member.__exit__(None, None, None)
@@ -195,7 +195,7 @@ def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway
     def removed() -> None:
         admin.delete_consumer_groups([group])[group].result(timeout=30)
 
-    outcome = ended(gateway, GROUP, actions, tmp_path, removed)
+    outcome = apply_after(gateway, GROUP, actions, tmp_path, removed)
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "GROUP_ID_NOT_FOUND")
 
 
@@ -208,7 +208,7 @@ def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGatewa
     def elected() -> None:
         admin.elect_leaders(ElectionType.PREFERRED, [ClientPartition(topic, 1)]).result(timeout=30)
 
-    outcome = ended(gateway, LEADER, actions, tmp_path, elected)
+    outcome = apply_after(gateway, LEADER, actions, tmp_path, elected)
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "ELECTION_NOT_NEEDED")
 
 
@@ -221,7 +221,7 @@ def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGa
     actions = planned(gateway, topic, group, 6)
     preferred = partition_leaders(cluster, topic)[1][1]
     try:
-        outcome = ended(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
+        outcome = apply_after(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
     finally:
         cluster.restart(preferred)
     assert (outcome.status, outcome.code) == (Status.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")

@@ -153,7 +153,7 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
     write_manifests(tmp_path, guarded)
     before = as_user(tmp_path, "ci-none", "doctor", "-q")
     assert before.returncode == 1, before.stderr
-    for told in (
+    for sentence in (
         "MISSING  DESCRIBE on the cluster: brokers leave groups out",
         "MISSING  DESCRIBE on topic orders:",
         "MISSING  READ on topic __consumer_offsets:",
@@ -161,15 +161,15 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
         f"MISSING  READ on topic {JOURNAL}: the purge clock",
         "absent   DELETE on topic orders: apply cannot",
     ):
-        assert told in before.stdout, before.stdout
+        assert sentence in before.stdout, before.stdout
 
     printed = granted(tmp_path, guarded)
     for user, purpose in (("ci-plan", "plan"), ("ci-apply", "apply"), ("ci-elections", "elections")):
         fit = as_user(tmp_path, user, "doctor", "-q", "--for", purpose)
         assert fit.returncode == 0, f"{user}: {fit.stdout}{fit.stderr}"
-    led = as_user(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
-    assert led.returncode == 0, led.stderr
-    assert "Incomplete" not in led.stdout
+    election_plan = as_user(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
+    assert election_plan.returncode == 0, election_plan.stderr
+    assert "Incomplete" not in election_plan.stdout
     narrow = as_user(tmp_path, "ci-plan", "doctor", "-q", "--for", "apply")
     assert narrow.returncode == 1
     assert "MISSING  DELETE on topic clicks-eu, events-1, orders: apply cannot" in narrow.stdout
@@ -233,7 +233,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
     monkeypatch.chdir(tmp_path)
     state = [run_kafka_tool(guarded, "kafka-get-offsets"), run_kafka_tool(guarded, "kafka-consumer-groups", "--list")]
 
-    def asked(purpose: str) -> tuple[list[str], int]:
+    def run_doctor(purpose: str) -> tuple[list[str], int]:
         """Return the missing permissions and the number of visible topics that the doctor reports
         for a role.
         """
@@ -241,30 +241,30 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
         monkeypatch.setenv("KAFKA_PASSWORD", USERS[f"ci-{purpose}"])
         capfd.readouterr()
         code = command_line(["doctor", "-q", "--for", purpose])
-        said = capfd.readouterr().out
-        told = [line for line in said.splitlines() if line.startswith("  MISSING")]
-        assert code == (1 if told else 0)
-        [topics] = re.findall(r"(\d+) topics?, ", said)
-        return told, int(topics)
+        output = capfd.readouterr().out
+        missing = [line for line in output.splitlines() if line.startswith("  MISSING")]
+        assert code == (1 if missing else 0)
+        [topics] = re.findall(r"(\d+) topics?, ", output)
+        return missing, int(topics)
 
-    def named(operations: Sequence[str], told: list[str]) -> bool:
-        shown = " ".join(told).replace("_", "").upper()
-        return any(operation in shown for operation in operations)
+    def named(operations: Sequence[str], missing: list[str]) -> bool:
+        text = " ".join(missing).replace("_", "").upper()
+        return any(operation in text for operation in operations)
 
-    def until(purpose: str, wanted: Callable[[list[str], int], bool], what: str) -> None:
+    def until(purpose: str, condition: Callable[[list[str], int], bool], what: str) -> None:
         """Wait until the authorizers know a grant, some time after the tool has created it."""
         deadline = time.monotonic() + 90
         while True:
-            told, topics = asked(purpose)
-            if wanted(told, topics):
+            missing, topics = run_doctor(purpose)
+            if condition(missing, topics):
                 return
-            assert time.monotonic() < deadline, f"{what}: {told}, {topics} topics"
+            assert time.monotonic() < deadline, f"{what}: {missing}, {topics} topics"
 
-    until("plan", lambda told, _topics: not told, "the plan principal to fit")
-    _, whole = asked("plan")
+    until("plan", lambda missing, _topics: not missing, "the plan principal to fit")
+    _, all_topics = run_doctor("plan")
 
-    def fits(told: list[str], topics: int) -> bool:
-        return not told and topics == whole
+    def fits(missing: list[str], topics: int) -> bool:
+        return not missing and topics == all_topics
 
     everybody = ("plan", "apply", "elections")
     for purpose in everybody:
@@ -277,9 +277,9 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
             toolbox.run("kafka-acls", "--remove", "--force", *words[1:])
             if "--topic" in words and "*" in words and purpose != "plan":
                 # What a pattern means to a principal is what it sees: nobody can tell it that there is more (docs/rights.md).
-                until(purpose, lambda _told, topics: topics < whole, f"{line} to hide topics")
+                until(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
             else:
-                until(purpose, lambda told, _, asked_for=operations: named(asked_for, told), f"somebody to miss {line}")
+                until(purpose, lambda missing, _, asked_for=operations: named(asked_for, missing), f"a principal without {line}")
             toolbox.run("kafka-acls", *words)
     for purpose in everybody:
         until(purpose, fits, f"{purpose} to fit again")
@@ -304,12 +304,12 @@ def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster
     """After these grants only the third principal has ALTER on the cluster; the doctor says what
     else it allows.
     """
-    wanted = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
-    found = {user: doctor.run_checks(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
-    held = {user: next(r for r in each.rights if r.purpose is Role.ELECTIONS).held for user, each in found.items()}
+    required = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
+    reports = {user: doctor.run_checks(connection(guarded, user), required, cluster_id="x") for user in USERS}
+    held = {user: next(r for r in report.rights if r.purpose is Role.ELECTIONS).held for user, report in reports.items()}
     assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
-    assert any("can grant itself" in sentence for sentence in found["ci-elections"].beyond)
-    assert not any("can grant itself" in sentence for sentence in found["ci-apply"].beyond)
+    assert any("can grant itself" in sentence for sentence in reports["ci-elections"].beyond)
+    assert not any("can grant itself" in sentence for sentence in reports["ci-apply"].beyond)
 
 
 def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> None:
@@ -319,7 +319,7 @@ def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> N
     """
     now_ms = int(time.time() * 1000)
     workload.commit(guarded.bootstrap_servers, "stamped", {("payments", 0): now_ms % 50})
-    wanted = RequiredAccess(
+    required = RequiredAccess(
         needs=ScanRequest(
             topics=(TopicRequest(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
@@ -327,16 +327,16 @@ def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> N
         purges=(Selection(selectors=(Selector("not-there"),)),),
         journal_topic="no-journal",
     )
-    found = doctor.run_checks(Connection((guarded.bootstrap_servers,), timeout_s=10), wanted, cluster_id="x")
-    [version] = found.versions
+    report = doctor.run_checks(Connection((guarded.bootstrap_servers,), timeout_s=10), required, cluster_id="x")
+    [version] = report.versions
     assert version.kafka_4 == (kafka_version(guarded) >= (4,))
     assert version.lacking == ()
     assert set(version.operations) == set(doctor.OPERATIONS)
-    assert found.clock.proven
-    assert found.journal_missing
-    assert {(r.operation, r.resource): r.total for r in found.rights if r.resource == "topic"} == {
+    assert report.clock.proven
+    assert report.journal_missing
+    assert {(r.operation, r.resource): r.total for r in report.rights if r.resource == "topic"} == {
         ("DESCRIBE", "topic"): 1,
         ("DESCRIBE_CONFIGS", "topic"): 1,
         ("READ", "topic"): 1,
     }
-    assert all(right.held for right in found.rights)
+    assert all(right.held for right in report.rights)

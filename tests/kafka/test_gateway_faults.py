@@ -35,9 +35,9 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0))
-    yield made
-    made.close()
+    gateway = KafkaGateway(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0))
+    yield gateway
+    gateway.close()
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
@@ -142,27 +142,27 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
     elections wait.
     """
     name = topic_on(cluster, (3,), (2,))
-    lost, well = TopicPartition(name, 0), TopicPartition(name, 1)
+    leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
     cluster.terminate(3)
     try:
         gateway.refresh()
         client.wait_until(
-            lambda: gateway.partitions_now([lost], offsets=False)[lost].leader is None,
+            lambda: gateway.partitions_now([leaderless], offsets=False)[leaderless].leader is None,
             30,
             "the partition to be leaderless",
         )
-        now = gateway.partitions_now([lost, well], offsets=True)
-        answers = gateway.delete_records({lost: 5, well: 5})
-        election = gateway.elect_leaders(Election.PREFERRED, [lost])[lost]
-        unclean = gateway.elect_leaders(Election.UNCLEAN, [lost])[lost]
+        now = gateway.partitions_now([leaderless, healthy], offsets=True)
+        answers = gateway.delete_records({leaderless: 5, healthy: 5})
+        election = gateway.elect_leaders(Election.PREFERRED, [leaderless])[leaderless]
+        unclean = gateway.elect_leaders(Election.UNCLEAN, [leaderless])[leaderless]
     finally:
         cluster.restart(3)
         settled(cluster)
-    assert now[lost].exists
-    assert isinstance(now[lost].log_start, Unknown)
-    assert (answers[lost].answer, answers[lost].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
-    assert answers[lost].no_effect
-    assert answers[well].answer is ResponseAction.DONE
+    assert now[leaderless].exists
+    assert isinstance(now[leaderless].log_start, Unknown)
+    assert (answers[leaderless].answer, answers[leaderless].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
+    assert answers[leaderless].no_effect
+    assert answers[healthy].answer is ResponseAction.DONE
     assert (election.answer, election.code) == (ResponseAction.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
     assert (unclean.answer, unclean.code) == (ResponseAction.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
@@ -209,10 +209,10 @@ def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) ->
         fetch(children, {"warm": None}, timeout_s=10)
         (child,) = children._idle
         os.kill(child._process.pid, signal.SIGSTOP)
-        began = time.monotonic()
+        start = time.monotonic()
         answer = fetch(children, {"group": None}, timeout_s=1.0)["group"]
         assert isinstance(answer, Unknown)
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - start < 30
     finally:
         children.close()
 
@@ -268,8 +268,8 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
     (child,) = gateway._removers._idle
-    asked: list[ItemResult] = []
-    thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
+    results: list[ItemResult] = []
+    thread = threading.Thread(target=lambda: results.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)
     try:
@@ -281,7 +281,7 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
         for broker in cluster.brokers:
             cluster.resume(broker.id)
         settled(cluster)
-    (answer,) = asked
+    (answer,) = results
     assert answer.answer is ResponseAction.READ_BACK
     assert not answer.no_effect
     assert gateway.delete_groups([group])[group].answer is ResponseAction.DONE

@@ -28,7 +28,7 @@ def connection(cluster: Cluster) -> Connection:
 
 
 @pytest.fixture
-def made() -> FakeCluster:
+def fake() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 1000)
     cluster.produce("orders", dict.fromkeys(range(1000), 100))
@@ -39,7 +39,7 @@ def unused() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
-def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
+def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
     """A missing topic is an error with the command that creates it, for reading and for writing.
 
     The brokers of this test would create topics automatically.
@@ -53,7 +53,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -82,7 +82,7 @@ def everywhere(cluster: Cluster, name: str) -> None:
     )
 
 
-def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
+def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
     """A thousand intents, half of them proven unsent; two runs share the topic, and each read gets
     the new lines.
     """
@@ -91,7 +91,7 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     everywhere(cluster, name)
     first, second = TopicJournal(connection, name), TopicJournal(connection, name)
     assert first.last_purges() == {}
-    actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
+    actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
     first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
     assert first.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
@@ -103,22 +103,22 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     assert len(second.unfinished("p")) == 500
 
 
-def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
+def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
     """A new topic with the same name is a different journal."""
     name = unused()
     topic_journal.create_topic(connection, name, retention_ms=-1)
     journal = TopicJournal(connection, name)
     everywhere(cluster, name)
-    journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
+    journal.record_intents([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     topic_journal.create_topic(connection, name, retention_ms=-1)
     everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="made again"):
-        journal.record_intents([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
+        journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
-    cluster: Cluster, connection: Connection, made: FakeCluster
+    cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """A compacted topic is refused: of an intent and its outcome, which share a key, only the
     outcome would remain.
@@ -133,7 +133,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     ):
         journal.last_purges()
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
-        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:

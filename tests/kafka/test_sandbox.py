@@ -153,8 +153,8 @@ def test_a_named_sandbox_goes_on_after_its_command_and_ends_when_told(
         with pytest.raises(SandboxError, match="is up already"):
             registry.up("stays", 1)
     finally:
-        ended = registry.down("stays")
-    assert ended
+        was_running = registry.down("stays")
+    assert was_running
     assert registry.status("stays") is None
     assert isinstance(broker, Process)
     assert not broker.alive()

@@ -77,16 +77,16 @@ metadata: {{name: preferred}}
 spec: {{topics: ["*"]}}
 """
     )
-    done = reconciler_process(folder, "plan", "--timeout", "20", *words, KAFKA_PASSWORD=password)
+    result = reconciler_process(folder, "plan", "--timeout", "20", *words, KAFKA_PASSWORD=password)
     for secret in (PASSWORD, WRONG):
-        assert secret not in done.stdout + done.stderr
-    return done
+        assert secret not in result.stdout + result.stderr
+    return result
 
 
-def one_error(done: subprocess.CompletedProcess[str]) -> str:
+def one_error(result: subprocess.CompletedProcess[str]) -> str:
     """The only line that a failed command printed."""
-    assert (done.returncode, done.stdout) == (1, ""), done.stdout
-    [line] = done.stderr.splitlines()
+    assert (result.returncode, result.stdout) == (1, ""), result.stdout
+    [line] = result.stderr.splitlines()
     assert line.startswith("error: no broker of 127.0.0.1:")
     return line
 
@@ -94,8 +94,8 @@ def one_error(done: subprocess.CompletedProcess[str]) -> str:
 def present(cluster: Cluster, name: str, *options: str) -> str:
     """Change the broker's certificate, and return the file that clients must trust."""
     [server] = cluster.dir.glob("server-1.properties")
-    found = KEYSTORE.search(server.read_text())
-    assert found is not None
+    match = KEYSTORE.search(server.read_text())
+    assert match is not None
     store, certificate = cluster.dir / f"{name}.p12", cluster.dir / f"{name}.pem"
     keytool = find_java().resolve().parent / "keytool"
     at = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass:env", "STORE"]
@@ -104,16 +104,16 @@ def present(cluster: Cluster, name: str, *options: str) -> str:
         ["-exportcert", "-rfc", *at, "-file", str(certificate)],
     ):
         subprocess.run(
-            [keytool, *words], env=os.environ | {"STORE": found[1]}, check=True, capture_output=True, timeout=60
+            [keytool, *words], env=os.environ | {"STORE": match[1]}, check=True, capture_output=True, timeout=60
         )
     entry = ConfigEntry(f"{SECURE}.ssl.keystore.location", str(store), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(timeout=30)
     host, port = access(cluster).bootstrap_servers.split(":")
-    wanted = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+    expected = ssl.PEM_cert_to_DER_cert(certificate.read_text())
     wait_until(
-        lambda: ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port)), timeout=10)) == wanted,
+        lambda: ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port)), timeout=10)) == expected,
         60,
         "the broker to show its new certificate",
     )
@@ -123,16 +123,16 @@ def present(cluster: Cluster, name: str, *options: str) -> str:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_plan_over_tls_by_either_mechanism(guarded: Cluster, tmp_path: Path, mechanism: str) -> None:
     """The brokers get the manifest's client properties, with the password from the environment."""
-    done = plan(tmp_path, guarded, "-q", sasl_mechanism=mechanism)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Cluster guarded")
+    result = plan(tmp_path, guarded, "-q", sasl_mechanism=mechanism)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("Cluster guarded")
 
 
 def test_a_wrong_password_is_one_line_without_it(guarded: Cluster, tmp_path: Path) -> None:
     """The error names the thing to check, within seconds; even -v shows no password."""
-    told = one_error(plan(tmp_path, guarded, "-q", password=WRONG))
-    assert "authentication failed" in told
-    assert "check sasl.mechanism, sasl.username and sasl.password" in told
+    message = one_error(plan(tmp_path, guarded, "-q", password=WRONG))
+    assert "authentication failed" in message
+    assert "check sasl.mechanism, sasl.username and sasl.password" in message
     verbose = plan(tmp_path, guarded, "-v", password=WRONG)
     assert verbose.returncode == 1
 
@@ -141,9 +141,9 @@ def test_a_missing_password_names_the_variable(guarded: Cluster, tmp_path: Path)
     """An empty variable is not a password: the error names the manifest and the variable before any
     connection.
     """
-    done = plan(tmp_path, guarded, "-q", password="")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "KAFKA_PASSWORD is empty" in done.stderr
+    result = plan(tmp_path, guarded, "-q", password="")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "KAFKA_PASSWORD is empty" in result.stderr
 
 
 def test_an_unknown_authority_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_an_unknown_authority_is_one_line(guarded: Cluster, tmp_path: Path) -> N
     """
     stranger = present(guarded, "stranger", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-validity", "5")
     assert stranger != str(access(guarded).certificate)
-    told = one_error(plan(tmp_path, guarded, "-q"))
-    assert "is not trusted (" in told
-    assert "check ssl.ca.location" in told
+    message = one_error(plan(tmp_path, guarded, "-q"))
+    assert "is not trusted (" in message
+    assert "check ssl.ca.location" in message
 
 
 def test_an_expired_certificate_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_an_expired_certificate_is_one_line(guarded: Cluster, tmp_path: Path) ->
         "expired",
         *("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "5"),
     )
-    told = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=expired))
-    assert "has expired or is not valid yet; renew it" in told
+    message = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=expired))
+    assert "has expired or is not valid yet; renew it" in message
 
 
 def test_a_certificate_for_another_name_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_a_certificate_for_another_name_is_one_line(guarded: Cluster, tmp_path: 
     elsewhere = present(
         guarded, "elsewhere", *("-dname", "CN=kafka.example.org", "-ext", "san=dns:kafka.example.org", "-validity", "5")
     )
-    told = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=elsewhere))
-    assert "is for another name (" in told
-    assert "say a name in bootstrapServers that the certificate holds" in told
+    message = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=elsewhere))
+    assert "is for another name (" in message
+    assert "say a name in bootstrapServers that the certificate holds" in message
     unchecked = {"ssl_endpoint_identification_algorithm": "none", "ssl_ca_location": elsewhere}
     assert plan(tmp_path, guarded, "-q", **unchecked).returncode == 0

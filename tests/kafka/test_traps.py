@@ -56,13 +56,13 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
         *("--topic", topic, "--group", group, "--timeout-ms", "3000"),
         timeout_s=60,
     )
-    told = run_tool(cluster, "kafka-share-groups", "--list")
-    assert group in told.stdout.split(), told.stderr
+    tool = run_tool(cluster, "kafka-share-groups", "--list")
+    assert group in tool.stdout.split(), tool.stderr
     gateway = KafkaGateway(connection, timeout_s=20.0)
     try:
-        found = groups.list_groups(connection, hidden=True)
-        assert group in found.groups
-        assert found.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
+        listing = groups.list_groups(connection, hidden=True)
+        assert group in listing.groups
+        assert listing.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
         now = gateway.groups_now([group])[group]
         assert now.listed is not True
     finally:
@@ -88,7 +88,7 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
     old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 100
     client.produce(cluster.bootstrap_servers, topic, dict.fromkeys(range(partitions), old))
     leaders = {n: s.leader for n, s in client.partition_states(cluster.bootstrap_servers, topic).items()}
-    seen = []
+    answers = []
     for number in range(partitions):
         fresh = threading.Thread(
             target=client.produce,
@@ -100,12 +100,12 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
             (batch,) = read_partitions(connection, [ask])
             (row,) = batch.to_pylist()
             (answer,) = row["offsets_at"]
-            seen.append((answer, row["stable_end"]))
+            answers.append((answer, row["stable_end"]))
             assert (answer == -1 and row["stable_end"] == 100) or answer == 100, row
             if answer == 100:
                 break
         fresh.join(60)
-    assert len(seen) >= partitions
+    assert len(answers) >= partitions
 
 
 def test_trap_13_no_pattern_selects_what_only_looks_ordinary(cluster: Cluster, connection: Connection) -> None:
@@ -117,7 +117,7 @@ def test_trap_13_no_pattern_selects_what_only_looks_ordinary(cluster: Cluster, c
     client.create_topics(cluster.bootstrap_servers, [Topic(system), Topic(ordinary)])
     topics = listing.list_topics(connection).topics
     assert topics[system].internal is False
-    everything = select(topics, [Selector("*")], patterns_skip_underscore=True)
-    assert system not in everything
-    assert ordinary in everything
+    selected = select(topics, [Selector("*")], patterns_skip_underscore=True)
+    assert system not in selected
+    assert ordinary in selected
     assert select(topics, [Selector(system)], patterns_skip_underscore=True) == {system: True}

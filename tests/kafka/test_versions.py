@@ -29,17 +29,17 @@ def commits_of(cluster: Cluster, group: str) -> list[bytes]:
     try:
         parts = consumer.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
         consumer.assign([TopicPartition("__consumer_offsets", number, OFFSET_BEGINNING) for number in parts])
-        found, ended = [], 0
-        while ended < len(parts):
+        values, partitions_read = [], 0
+        while partitions_read < len(parts):
             message = consumer.poll(20)
             assert message is not None
             if message.error():
-                ended += 1
+                partitions_read += 1
                 continue
             key = decode_key(message.key())
             if isinstance(key, CommitKey) and key.group == group and message.value():
-                found.append(message.value())
-        return found
+                values.append(message.value())
+        return values
     finally:
         consumer.close()
 
@@ -70,11 +70,11 @@ def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
-    found = groups.list_groups(connection, hidden=True)
-    assert found.hidden_unread is None
-    assert found.groups[group].type is GroupType.CLASSIC
+    listing = groups.list_groups(connection, hidden=True)
+    assert listing.hidden_unread is None
+    assert listing.groups[group].type is GroupType.CLASSIC
     if kafka_version(cluster) < (4,):
-        assert all(each.listed for each in found.groups.values())
+        assert all(metadata.listed for metadata in listing.groups.values())
         for tool in ("kafka-share-groups", "kafka-streams-groups"):
             with pytest.raises(SandboxError, match=f"has no {tool}"):
                 run_tool(cluster, tool, "--list")

@@ -82,9 +82,9 @@ def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
 def test_knowing_less_never_does_more(world: World, seed: int) -> None:
     """Every action of the plan with one unknown fact more is also an action of the plan without it.
     """
-    known = world.plan()
+    full_plan = world.plan()
     less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
-    assert set(less.actions) <= set(known.actions)
+    assert set(less.actions) <= set(full_plan.actions)
 
 
 @given(worlds(), st.integers(0, 2**48))
@@ -92,12 +92,12 @@ def test_what_is_no_longer_done_says_why(world: World, seed: int) -> None:
     """An action that needs the fact becomes Blocked with the fact's reason, or its leader is
     tolerated.
     """
-    known = world.plan()
+    full_plan = world.plan()
     less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
     decided = {decision.address: decision for decision in less.decisions}
-    for action in set(known.actions) - set(less.actions):
-        whole = replace(action.address, partition=-1)
-        decision = decided.get(action.address, decided.get(whole))
+    for action in set(full_plan.actions) - set(less.actions):
+        parent = replace(action.address, partition=-1)
+        decision = decided.get(action.address, decided.get(parent))
         if isinstance(action, ElectLeader) and not isinstance(decision, Blocked):
             continue
         assert isinstance(decision, Blocked), (action, decision)

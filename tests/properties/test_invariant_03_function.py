@@ -26,9 +26,9 @@ def test_no_order_changes_a_plan(world: World, seed: int) -> None:
     r = Random(seed)
 
     def shuffled(items: Iterable[T]) -> list[T]:
-        made = list(items)
-        r.shuffle(made)
-        return made
+        shuffled_items = list(items)
+        r.shuffle(shuffled_items)
+        return shuffled_items
 
     planned = world.plan()
     facts = replace(
@@ -36,8 +36,8 @@ def test_no_order_changes_a_plan(world: World, seed: int) -> None:
         topics=dict(shuffled(world.snapshot.topics.items())),
         groups=dict(shuffled(world.snapshot.groups.items())),
         partitions={
-            name: replace(one, offsets_at=dict(shuffled(one.offsets_at.items())))
-            for name, one in shuffled(world.snapshot.partitions.items())
+            name: replace(facts, offsets_at=dict(shuffled(facts.offsets_at.items())))
+            for name, facts in shuffled(world.snapshot.partitions.items())
         },
     )
     again = replace(

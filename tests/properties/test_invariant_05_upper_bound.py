@@ -21,8 +21,8 @@ def test_what_goes_on_is_an_action_of_the_plan_untouched(days: tuple[World, Worl
     world, now = days
     planned = world.plan()
     checked = recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5)
-    ended = {outcome.action.address for outcome in checked.outcomes}
-    assert checked.remaining == tuple(action for action in planned.actions if action.address not in ended)
+    finished = {outcome.action.address for outcome in checked.outcomes}
+    assert checked.remaining == tuple(action for action in planned.actions if action.address not in finished)
     assert len(checked.outcomes) + len(checked.remaining) == len(planned.actions)
     assert all(outcome.sends == 0 and outcome.removed_max == 0 for outcome in checked.outcomes)
 

@@ -68,13 +68,13 @@ def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
         assert groups.groups
     planned = world.plan()
     again = recheck.needs(planned)
-    asked = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
+    requested = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
     acted = {
         (action.partition.topic, action.partition.partition)
         for action in planned.actions
         if isinstance(action, DeleteRecords | ElectLeader)
     }
-    assert asked == acted
+    assert requested == acted
     removed = {action.group for action in planned.actions if isinstance(action, DeleteGroup)}
     assert sum(len(need.groups) for need in again.groups) == len(removed)
     assert all(any(s.matches(name) for need in again.groups for s in need.groups) for name in removed)

@@ -77,8 +77,8 @@ def forged(world: World, r: Random) -> Plan:
     snapshot = world.snapshot
     actions: list[Action] = [
         purge(
-            one.topic,
-            one.partition,
+            partition.topic,
+            partition.partition,
             policy="forged",
             log_start=0,
             end=MAX_OFFSET,
@@ -86,7 +86,7 @@ def forged(world: World, r: Random) -> Plan:
             consumers=LagPolicy.IGNORE,
             except_groups=("*",),
         )
-        for one in snapshot.partitions
+        for partition in snapshot.partitions
     ]
     actions += [
         removal(
@@ -106,8 +106,8 @@ def forged(world: World, r: Random) -> Plan:
 @given(worlds(), st.integers(0, 2**48))
 def test_no_plan_file_gets_past_these_rules(world: World, seed: int) -> None:
     """A recheck passes only eligible subjects, whatever a user wrote into the file."""
-    made = forged(world, Random(seed))
-    for action in recheck.recheck(made, world.cluster, world.waivers, world.snapshot, NOW_MS).remaining:
+    forged_plan = forged(world, Random(seed))
+    for action in recheck.recheck(forged_plan, world.cluster, world.waivers, world.snapshot, NOW_MS).remaining:
         match action:
             case DeleteRecords(partition=partition):
                 topic = world.snapshot.topics[partition.topic]

@@ -95,10 +95,10 @@ def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords,
     """Another target, topic id or guard changes the digest; watermarks, leaders and replicas do
     not.
     """
-    seen, guard = action.seen, action.guard
+    observed, guard = action.seen, action.guard
     changes: dict[str, Any] = {
         "before_offset": dataclasses.replace(action, before_offset=action.before_offset + 1),
-        "topic_id": dataclasses.replace(action, seen=dataclasses.replace(seen, topic_id=seen.topic_id + "x")),
+        "topic_id": dataclasses.replace(action, seen=dataclasses.replace(observed, topic_id=observed.topic_id + "x")),
         "named": dataclasses.replace(action, guard=dataclasses.replace(guard, named=(*guard.named, "one more"))),
         "except_groups": dataclasses.replace(
             action, guard=dataclasses.replace(guard, except_groups=(*guard.except_groups, "x"))
@@ -108,7 +108,7 @@ def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords,
     name = data.draw(st.sampled_from(sorted(changes)))
     assert digest_of(changes[name]) != digest_of(action), name
     moved = dataclasses.replace(
-        seen, log_start=0, stable_end=2**63 - 1, high_watermark=2**63 - 1, leader=7, replicas=(7, 8), in_sync=(7,)
+        observed, log_start=0, stable_end=2**63 - 1, high_watermark=2**63 - 1, leader=7, replicas=(7, 8), in_sync=(7,)
     )
     assert digest_of(dataclasses.replace(action, seen=moved)) == digest_of(action)
 
@@ -118,17 +118,17 @@ def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup,
     """Another fingerprint, type, newest record or idle time changes the digest; counts and activity
     times do not.
     """
-    seen = action.seen
+    observed = action.seen
     changes: dict[str, Any] = {
-        "fingerprint": dataclasses.replace(seen, fingerprint=seen.fingerprint + "0"),
-        "newest_record": dataclasses.replace(seen, newest_record=(1, (seen.newest_record or (0, 0))[1] + 1)),
-        "type": dataclasses.replace(seen, type=next(kind for kind in GroupType if kind is not seen.type)),
+        "fingerprint": dataclasses.replace(observed, fingerprint=observed.fingerprint + "0"),
+        "newest_record": dataclasses.replace(observed, newest_record=(1, (observed.newest_record or (0, 0))[1] + 1)),
+        "type": dataclasses.replace(observed, type=next(kind for kind in GroupType if kind is not observed.type)),
     }
     name = data.draw(st.sampled_from(sorted(changes)))
     assert digest_of(dataclasses.replace(action, seen=changes[name])) != digest_of(action), name
     assert digest_of(dataclasses.replace(action, idle_for_ms=action.idle_for_ms + 1)) != digest_of(action)
     counted = dataclasses.replace(
-        seen, commits=seen.commits + 1, commit_topics=seen.commit_topics + 1, last_activity_ms=5
+        observed, commits=observed.commits + 1, commit_topics=observed.commit_topics + 1, last_activity_ms=5
     )
     assert digest_of(dataclasses.replace(action, seen=counted)) == digest_of(action)
 
@@ -138,12 +138,12 @@ def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeade
     """Other replicas or another topic id change the digest; the present leader and in-sync replicas
     do not.
     """
-    seen = action.seen
+    observed = action.seen
     assert digest_of(
-        dataclasses.replace(action, seen=dataclasses.replace(seen, replicas=(*seen.replicas, 9)))
+        dataclasses.replace(action, seen=dataclasses.replace(observed, replicas=(*observed.replicas, 9)))
     ) != digest_of(action)
-    assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(seen, topic_id="other"))) != digest_of(action)
-    assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(seen, leader=9, in_sync=()))) == digest_of(
+    assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(observed, topic_id="other"))) != digest_of(action)
+    assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(observed, leader=9, in_sync=()))) == digest_of(
         action
     )
 

@@ -46,9 +46,9 @@ def _snake(name: str) -> str:
 
 
 @given(worlds(), limit_specs, limit_specs)
-def test_limits_never_change_what_a_plan_holds(world: World, one: dict[str, int], other: dict[str, int]) -> None:
+def test_limits_never_change_what_a_plan_holds(world: World, first: dict[str, int], second: dict[str, int]) -> None:
     """Limits refuse a plan; they do not select actions."""
-    assert limited(world, one).plan().decisions == limited(world, other).plan().decisions
+    assert limited(world, first).plan().decisions == limited(world, second).plan().decisions
 
 
 @given(worlds(), limit_specs, st.integers(0, 100))
@@ -86,8 +86,8 @@ def with_another_rule(r: Random) -> tuple[World, World]:
     }
     more = less.model_copy(update={"spec": less.spec.model_copy(update={"keep": old.model_copy(update=extra)})})
     facts = snapshot(r, instants_of((less, more)))
-    made = World(cluster(r), (less,), (), facts)
-    return made, replace(made, policies=(more,))
+    floor_world = World(cluster(r), (less,), (), facts)
+    return floor_world, replace(floor_world, policies=(more,))
 
 
 @given(seeded(with_another_rule))
@@ -126,10 +126,10 @@ def _request(action: Any) -> tuple[object, ...]:
 
 def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
     """Assert that the plan and the reviewed plan bound every action of `result`."""
-    planned, known = ({action.address: action for action in one.actions} for one in (plan, reviewed))
+    planned_actions, reviewed_actions = ({action.address: action for action in compared_plan.actions} for compared_plan in (plan, reviewed))
     for action in result.actions:
-        assert no_larger(action, planned[action.address])
-        assert no_larger(action, known[action.address])
+        assert no_larger(action, planned_actions[action.address])
+        assert no_larger(action, reviewed_actions[action.address])
     assert [d.address for d in result.decisions] == [d.address for d in plan.decisions]
 
 
@@ -144,18 +144,18 @@ def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> No
 def tampered(plan: Plan, r: Random) -> Plan:
     """Edit a plan as a user could edit a file: change numbers, swap addresses, remove actions."""
     addresses = [decision.address for decision in plan.decisions]
-    found: dict[Address, Decision] = {}
+    edited: dict[Address, Decision] = {}
     for decision in plan.decisions:
         if isinstance(decision, DeleteRecords):
-            seen = replace(decision.seen, log_start=r.choice((0, decision.seen.log_start, 10**6)))
+            observed = replace(decision.seen, log_start=r.choice((0, decision.seen.log_start, 10**6)))
             guard = replace(decision.guard, accepted=r.choice(((), decision.guard.accepted)))
             offset = r.choice((1, decision.before_offset, decision.before_offset + r.randint(-9, 9), 10**9))
-            decision = replace(decision, seen=seen, before_offset=offset, guard=guard)
+            decision = replace(decision, seen=observed, before_offset=offset, guard=guard)
         if r.random() < 0.2:
             decision = replace(decision, address=r.choice(addresses))
         if r.random() < 0.9:
-            found[decision.address] = decision
-    return replace(plan, decisions=tuple(found[address] for address in sorted(found)), expires_at_ms=0)
+            edited[decision.address] = decision
+    return replace(plan, decisions=tuple(edited[address] for address in sorted(edited)), expires_at_ms=0)
 
 
 @given(two_days(), st.integers(0, 2**48), st.booleans())
@@ -175,9 +175,9 @@ def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World
     """
     old, new = (day.plan() for day in days)
     entries = list(compare(old, new).entries())
-    told = [entry for entry in entries if not log_moved(entry) or bound(some(entry.old)) != bound(some(entry.new))]
-    assert (not told) == (document.digest(old) == document.digest(new))
-    assert all(entry.change.value == "larger" for entry in entries if entry not in told)
+    reported = [entry for entry in entries if not log_moved(entry) or bound(required(entry.old)) != bound(required(entry.new))]
+    assert (not reported) == (document.digest(old) == document.digest(new))
+    assert all(entry.change.value == "larger" for entry in entries if entry not in reported)
     flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
     assert [(e.address, flip[e.change.value]) for e in entries if not log_moved(e)] == [
         (e.address, e.change.value) for e in compare(new, old).entries() if not log_moved(e)
@@ -192,6 +192,6 @@ def log_moved(entry: ActionDiff) -> bool:
     )
 
 
-def some(action: Action | None) -> Action:
+def required(action: Action | None) -> Action:
     assert action is not None
     return action

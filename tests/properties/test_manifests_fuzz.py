@@ -43,65 +43,65 @@ def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
         source_of(f"{number}.yaml", content) for number, content in enumerate(contents)
     ]
     try:
-        made = validate_sources(files, now_ms=NOW_MS)
-    except ManifestsInvalid as invalid:
-        return False, tuple(each for each in invalid.diagnostics if isinstance(each, Diagnostic))
-    for part in made.each():
+        manifest_set = validate_sources(files, now_ms=NOW_MS)
+    except ManifestsInvalid as error:
+        return False, tuple(diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic))
+    for part in manifest_set.each():
         assert part.files
-    return True, made.warnings
+    return True, manifest_set.warnings
 
 
-def held_to_their_promise(valid: bool, found: tuple[Diagnostic, ...], text: str) -> None:
+def held_to_their_promise(valid: bool, diagnostics: tuple[Diagnostic, ...], text: str) -> None:
     """Every diagnostic has a position in the file and a message, and every format renders it."""
-    assert valid is not any(each.severity is Severity.ERROR for each in found)
+    assert valid is not any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for each in found:
-        assert each.code in CODES
-        assert each.message
-        assert each.hint
-        if each.place.line and each.place.path == "0.yaml":
-            assert each.place.line <= len(lines)
-            assert 1 <= each.place.column <= len(lines[each.place.line - 1]) + 1
-            assert (each.end_line, each.end_column) >= (each.place.line, each.place.column)
+    for diagnostic in diagnostics:
+        assert diagnostic.code in CODES
+        assert diagnostic.message
+        assert diagnostic.hint
+        if diagnostic.place.line and diagnostic.place.path == "0.yaml":
+            assert diagnostic.place.line <= len(lines)
+            assert 1 <= diagnostic.place.column <= len(lines[diagnostic.place.line - 1]) + 1
+            assert (diagnostic.end_line, diagnostic.end_column) >= (diagnostic.place.line, diagnostic.place.column)
     for rendering in Rendering:
-        shown = render(found, rendering)
-        shown.encode("utf-8")
+        output = render(diagnostics, rendering)
+        output.encode("utf-8")
         if rendering is Rendering.TEXT:
-            assert all(TEXT_LINE.match(line) for line in shown.split("\n")), "text of a manifest made a line of its own"
+            assert all(TEXT_LINE.match(line) for line in output.split("\n")), "text of a manifest made a line of its own"
         if rendering is Rendering.GITHUB:
-            assert all(line.startswith(("::error ", "::warning ")) for line in shown.splitlines())
+            assert all(line.startswith(("::error ", "::warning ")) for line in output.splitlines())
         if rendering in (Rendering.JSON, Rendering.SARIF):
-            json.loads(shown)
+            json.loads(output)
 
 
 @given(st.one_of(text_soup, st.text(max_size=200)))
 def test_any_text(text: str) -> None:
     """No text causes a traceback or a hang."""
-    valid, found = loaded(text.encode("utf-8", errors="surrogatepass"))
-    held_to_their_promise(valid, found, text)
-    event("valid" if valid else found[0].code)
+    valid, diagnostics = loaded(text.encode("utf-8", errors="surrogatepass"))
+    held_to_their_promise(valid, diagnostics, text)
+    event("valid" if valid else diagnostics[0].code)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
     """No bytes cause a traceback or a hang."""
-    _, found = loaded(content)
+    _, diagnostics = loaded(content)
     for rendering in Rendering:
-        render(found, rendering)
+        render(diagnostics, rendering)
 
 
 @given(mutated_text(), mutated_text())
-def test_mutated_examples(text: str, beside: str) -> None:
+def test_mutated_examples(text: str, other_text: str) -> None:
     """No damaged valid manifest causes a traceback or a hang, also with two files at a time."""
-    valid, found = loaded(text.encode(), beside.encode())
-    held_to_their_promise(valid, found, text)
-    event("valid" if valid else found[0].code)
+    valid, diagnostics = loaded(text.encode(), other_text.encode())
+    held_to_their_promise(valid, diagnostics, text)
+    event("valid" if valid else diagnostics[0].code)
 
 
 def codes_of(document: dict[str, Any]) -> set[str]:
     """Errors of a single document."""
-    _, found = loaded(json.dumps(document, ensure_ascii=False).encode())
-    return {each.code for each in found} - ACROSS
+    _, diagnostics = loaded(json.dumps(document, ensure_ascii=False).encode())
+    return {diagnostic.code for diagnostic in diagnostics} - ACROSS
 
 
 @given(valid_manifests())
@@ -130,11 +130,11 @@ def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
     writer.dump(document, stream)
-    _, found = loaded(stream.getvalue().encode())
+    _, diagnostics = loaded(stream.getvalue().encode())
     text = stream.getvalue()
     if "!!" in text or "&" in text:  # the writer's own doing
         return
-    assert {each.code for each in found} - ACROSS == codes_of(document)
+    assert {diagnostic.code for diagnostic in diagnostics} - ACROSS == codes_of(document)
 
 
 @given(
@@ -144,10 +144,10 @@ def test_the_command_answers_0_or_1(text: str, rendering: str) -> None:
     """`validate` exits with 0 or 1 for any file; a bug would be exit 1 with a sentence that says
     so.
     """
-    said = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said):
+    output = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(output):
         path = Path(folder) / "manifest.yaml"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
         code = run(["validate", str(path), "-o", rendering])
     assert code in (0, 1)
-    assert "this is a bug" not in said.getvalue()
+    assert "this is a bug" not in output.getvalue()

@@ -60,18 +60,18 @@ def shipped_to(session: "SparkSession") -> str:
 
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
-    pairs = dict(each.split("=", 1) for each in conf)
-    chosen = Engine(remote=engine, conf=pairs) if engine.startswith("sc://") else Engine(master=engine, conf=pairs)
+    pairs = dict(pair.split("=", 1) for pair in conf)
+    target = Engine(remote=engine, conf=pairs) if engine.startswith("sc://") else Engine(master=engine, conf=pairs)
     snapshot = scan(
         needs(topic, group),
         Connection(tuple(bootstrap.split(","))),
         observed_at_ms=OBSERVED_AT_MS,
         last_purges={},
-        engine=chosen,
-        progress=lambda said: print(said, file=sys.stderr),
+        engine=target,
+        progress=lambda message: print(message, file=sys.stderr),
         timeout_s=30.0,
     )
-    print("code from", shipped_to(PendingSession(chosen).result()), file=sys.stderr)
+    print("code from", shipped_to(PendingSession(target).result()), file=sys.stderr)
     close()
     print(as_text(snapshot, topic, group))
 

@@ -74,9 +74,9 @@ def commit_in_transaction(
 
 def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
     """CURRENT-OFFSET by group and partition, from `kafka-consumer-groups --describe --offsets`."""
-    chosen = [word for group in groups for word in ("--group", group)]
-    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *chosen)
-    found: dict[tuple[str, int], int] = {}
+    group_arguments = [word for group in groups for word in ("--group", group)]
+    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *group_arguments)
+    offsets: dict[tuple[str, int], int] = {}
     names: list[str] = []
     for line in answer.splitlines():
         words = line.split()
@@ -84,8 +84,8 @@ def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], 
             names = words
         elif names and words and words[0] in groups:
             row = dict(zip(names, words, strict=False))
-            found[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
-    return found
+            offsets[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
+    return offsets
 
 
 def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Connection, unique: str) -> None:
@@ -110,9 +110,9 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
         client.member(servers, classic, [unique]),
         new_protocol_commits(servers, new, unique, {0: 1, 1: 2}),
     ):
-        everything = [(unique, number) for number in range(PARTITIONS)]
+        partitions = [(unique, number) for number in range(PARTITIONS)]
         client.wait_until(
-            lambda: set(kafka_client.committed_offsets(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
+            lambda: set(kafka_client.committed_offsets(servers, classic, partitions).values()) == {RECORDS}, 60, "the commits"
         )
         expected = told_by_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
@@ -170,9 +170,9 @@ def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connecti
     began_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, waiting, unique, {0: 1}, abort=False):
         client.commit(servers, behind, {(unique, 0): 2})
-        found = activities(connection, servers)
-    assert found[behind] >= began_ms - 1
-    assert found[waiting] >= began_ms - 1
+        by_group = activities(connection, servers)
+    assert by_group[behind] >= began_ms - 1
+    assert by_group[waiting] >= began_ms - 1
 
 
 def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection: Connection, unique: str) -> None:
@@ -195,8 +195,8 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
     _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
     log = _Log(place, start=start, end=start + 7)
-    with ThreadPoolExecutor(1) as aside:
-        later = aside.submit(lambda: (time.sleep(1.5), commit(4)))
+    with ThreadPoolExecutor(1) as executor:
+        later = executor.submit(lambda: (time.sleep(1.5), commit(4)))
         _consume(connection, [log], None)
         later.result()
     assert log.error is None

@@ -22,20 +22,20 @@ LIMIT_S = 180
 
 def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: bool = True) -> str:
     """The snapshot as text. `shipped`: the workers must have run the code that the scan sent."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(SCRIPT), cluster.bootstrap_servers, unique, f"{unique}-g", engine, *conf],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     # Progress is all that may be said: not a word of Spark's or of the client library's on the terminal.
-    *said, code = done.stderr.splitlines()
-    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in said), done.stderr
+    *output, code = result.stderr.splitlines()
+    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in output), result.stderr
     assert code.startswith("code from ")
     assert ".zip" in code or not shipped, code
-    return done.stdout
+    return result.stdout
 
 
 def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_path: Path) -> None:

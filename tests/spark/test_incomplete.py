@@ -201,11 +201,11 @@ def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
     connection = Connection(tuple(busy.secure.bootstrap_servers.split(",")), properties, timeout_s=60)
     with pytest.raises(ClusterUnreachable) as failure:
         connect.cluster_id(connection)
-    said = str(failure.value)
-    assert "authentication failed" in said
-    assert busy.secure.bootstrap_servers.split(",")[0] in said
-    assert "correct-horse" not in said
-    assert "\n" not in said
+    message = str(failure.value)
+    assert "authentication failed" in message
+    assert busy.secure.bootstrap_servers.split(",")[0] in message
+    assert "correct-horse" not in message
+    assert "\n" not in message
 
 
 def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
@@ -223,9 +223,9 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         snapshot = scanned(busy, engine)
     finally:
         busy.resume(frozen)
-    lost, kept = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
-    expect_lost(lost)
-    assert (kept.log_start, kept.stable_end, kept.high_watermark, kept.offsets_at) == (0, 10, 10, {0: 0})
+    unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
+    expect_lost(unread)
+    assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (0, 10, 10, {0: 0})
     reason(snapshot.topics["spread"].records)
     reason(snapshot.readers_incomplete)
     # Nobody but the frozen broker could name them, so the listing must not pass for complete.
@@ -235,10 +235,10 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         facts = snapshot.groups[group]
         assert isinstance(facts.last_activity_ms, int)
         assert facts.commits == 2
-    known: Mapping[str, ConsumerPosition] = {
-        reader.group: reader for reader in kept.readers if isinstance(kept.readers, tuple)
+    positions: Mapping[str, ConsumerPosition] = {
+        reader.group: reader for reader in readable.readers if isinstance(readable.readers, tuple)
     }
-    assert set(known) == set(GROUPS) - silent
+    assert set(positions) == set(GROUPS) - silent
 
 
 def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: Engine) -> None:
@@ -248,26 +248,26 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Clust
     and a deletion would have ignored these groups.
     """
     servers = busy.bootstrap_servers
-    gone = 2
+    stopped_broker = 2
     silent = {
         group
         for group in GROUPS
-        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == gone
+        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == stopped_broker
     }
     assert silent
     assert silent < set(GROUPS)
-    busy.terminate(gone)
+    busy.terminate(stopped_broker)
     try:
         client.wait_until(
             lambda: (
-                gone not in {each.leader for each in client.partition_states(servers, "__consumer_offsets").values()}
+                stopped_broker not in {partition.leader for partition in client.partition_states(servers, "__consumer_offsets").values()}
             ),
             60,
             "the broker to be given up",
         )
         snapshot = scanned(busy, engine)
     finally:
-        busy.restart(gone, timeout_s=120)
+        busy.restart(stopped_broker, timeout_s=120)
     assert silent.isdisjoint(snapshot.groups)
     assert set(GROUPS) - silent <= set(snapshot.groups)
     assert "partitions of __consumer_offsets, which have no leader" in reason(snapshot.groups_incomplete)

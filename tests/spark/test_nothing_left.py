@@ -58,13 +58,13 @@ class Process:
             start_new_session=True,
         )
 
-    def wait_for(self, said: str) -> None:
+    def wait_for(self, text: str) -> None:
         """Wait until a line of progress contains the text."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            if said in line:
+            if text in line:
                 return
-        raise AssertionError(f"the plan ended without saying {said!r}")
+        raise AssertionError(f"the plan ended without saying {text!r}")
 
     def end(self) -> tuple[int, str]:
         """Its exit code and the last line on stderr, after its end."""
@@ -73,23 +73,23 @@ class Process:
 
     def left(self) -> dict[int, str]:
         """Processes with the mark, including the JVM and its Python workers."""
-        found = {}
+        processes = {}
         for folder in Path("/proc").iterdir():
             try:
                 marked = folder.name.isdigit() and f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes()
                 if marked:
-                    found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    processes[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
-        return found
+        return processes
 
     def expect_nothing_left(self, *, but: str = "") -> None:
         """No process remains, shortly after the command; no file remains but those that an error
         names.
         """
         client.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
-        kept = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
-        assert [name for name in kept if not but or name not in but] == []
+        kept_files = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
+        assert [name for name in kept_files if not but or name not in but] == []
 
 
 def manifests(folder: Path, cluster: Cluster, topic: str, servers: str | None = None) -> None:
@@ -115,9 +115,9 @@ def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> N
     started.wait_for(moment)
     # As a terminal does: to everything in front of it, the JVM being in a session of its own.
     os.killpg(started.process.pid, signal.SIGINT)
-    code, said = started.end()
-    assert code == 130, said
-    assert "Traceback" not in said
+    code, stderr = started.end()
+    assert code == 130, stderr
+    assert "Traceback" not in stderr
     started.expect_nothing_left()
 
 
@@ -126,17 +126,17 @@ def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
     """Without Java the plan prints one line with the package to install, and leaves nothing."""
     (tmp_path / "bin").mkdir()
     started = Process(tmp_path, unique, path=str(tmp_path / "bin"))
-    code, said = started.end()
+    code, stderr = started.end()
     assert code == 1
-    (line,) = [line for line in said.splitlines() if "Java" in line]
+    (line,) = [line for line in stderr.splitlines() if "Java" in line]
     assert "Java 17 or later is needed" in line
     assert "openjdk-17" in line
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
     started.expect_nothing_left()
 
 
 @pytest.mark.parametrize(
-    ("conf", "told"),
+    ("conf", "expected"),
     [
         ("spark.driver.extraJavaOptions=-agentpath:/nowhere", "Spark's JVM did not start; its log is "),
         ("spark.driver.bindAddress=203.0.113.1", "did not start a session"),
@@ -144,16 +144,16 @@ def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
     ids=["a JVM that dies", "a session that cannot be"],
 )
 @pytest.mark.usefixtures("small")
-def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, told: str) -> None:
+def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, expected: str) -> None:
     """A JVM that fails to start and a JVM that hangs both end; the log that the error names
     remains.
     """
     started = Process(tmp_path, unique, "--spark-conf", conf)
-    code, said = started.end()
+    code, stderr = started.end()
     assert code == 1
-    assert told in said
-    assert "Traceback" not in said
-    started.expect_nothing_left(but=said)
+    assert expected in stderr
+    assert "Traceback" not in stderr
+    started.expect_nothing_left(but=stderr)
 
 
 def test_a_cluster_that_is_away_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_cluster_that_is_away_leaves_no_session(cluster: Cluster, unique: str,
     (address,) = free_addresses(1)
     manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
     started = Process(tmp_path, unique, "--timeout", "2")
-    code, said = started.end()
+    code, stderr = started.end()
     assert code == 1
-    assert f"127.0.0.1:{address.port}" in said
+    assert f"127.0.0.1:{address.port}" in stderr
     started.expect_nothing_left()

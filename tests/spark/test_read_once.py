@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 def jobs() -> dict[int, Any]:
     """Spark's record of the jobs of this session, by id."""
     assert SparkContext._active_spark_context is not None
-    found = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
-    return {found.apply(index).jobId(): found.apply(index) for index in range(found.size())}
+    jobs = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
+    return {jobs.apply(index).jobId(): jobs.apply(index) for index in range(jobs.size())}
 
 
 def stages(job: Any) -> Iterator[tuple[int, int]]:

@@ -85,8 +85,8 @@ def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scann
     with kafka_client.open_transaction(servers, unique, [0], transactional_id=unique):
         client.produce(servers, unique, {0: [Record(b"y")] * 2})
         facts = scanned(ScanRequest(topics=(TopicRequest(topics=topics(unique), offsets=True),))).partitions
-    found = facts[TopicPartition(unique, 0)]
-    assert (found.stable_end, found.high_watermark) == (4, 7)
+    partition = facts[TopicPartition(unique, 0)]
+    assert (partition.stable_end, partition.high_watermark) == (4, 7)
 
 
 def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
@@ -110,11 +110,11 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
     snapshot = scanned(ScanRequest(topics=(need,)))
     topic_id = snapshot.topics[unique].topic_id
     assert isinstance(topic_id, str)
-    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     named = ConsumerPosition(f"{unique}-named", 10, topic_id=topic_id)
-    assert zero.readers == (ConsumerPosition(f"{unique}-behind", 3), named)
-    assert one.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
-    assert zero.readers_below == 10
+    assert first.readers == (ConsumerPosition(f"{unique}-behind", 3), named)
+    assert second.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
+    assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
 
 
@@ -191,20 +191,20 @@ def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Sca
     """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
-    said: list[str] = []
+    messages: list[str] = []
     needs = ScanRequest(topics=(TopicRequest(topics=topics(unique), last_purge=True),))
-    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=said.append)
+    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=messages.append)
     assert set(snapshot.partitions) == {TopicPartition(unique, 0), TopicPartition(unique, 1)}
-    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
-    assert (zero.leader, zero.replicas, set(zero.in_sync)) == (1, (1, 2), {1, 2})
-    assert (zero.last_purge_ms, one.last_purge_ms) == (None, 77)
-    assert zero.log_start is NOT_ASKED
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    assert (first.leader, first.replicas, set(first.in_sync)) == (1, (1, 2), {1, 2})
+    assert (first.last_purge_ms, second.last_purge_ms) == (None, 77)
+    assert first.log_start is NOT_ASKED
     assert snapshot.groups == {}
     assert snapshot.topics[f"{unique}-other"].topic_id is NOT_ASKED
     assert snapshot.readers_incomplete is NOT_ASKED
     assert snapshot.cluster_records is NOT_ASKED
     assert snapshot.topics_incomplete is None
-    assert not any("Spark" in line for line in said)
+    assert not any("Spark" in line for line in messages)
 
 
 def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster, scanned: Scan, unique: str) -> None:

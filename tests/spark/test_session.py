@@ -41,7 +41,7 @@ print(len(rows))
 
 
 @pytest.fixture
-def asked() -> Iterator[SparkSession]:
+def own_session() -> Iterator[SparkSession]:
     """A session in place of the shared one; the next test that needs the shared one creates it
     again.
     """
@@ -51,15 +51,15 @@ def asked() -> Iterator[SparkSession]:
 
 
 def of_session() -> jvm.Jvm:
-    found = jvm.of(SparkContext._gateway)
-    assert found is not None
-    return found
+    jvm_process = jvm.of(SparkContext._gateway)
+    assert jvm_process is not None
+    return jvm_process
 
 
 def test_rows_of_two_readings_are_never_mixed(engine: SparkTarget) -> None:
     """The scan sets this option itself, because a repeated stage is compared with its first run."""
-    said = dict(PendingSession(engine).result().sparkContext.getConf().getAll())
-    assert {name: said.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
+    settings = dict(PendingSession(engine).result().sparkContext.getConf().getAll())
+    assert {name: settings.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
 
 
 def test_a_jvm_that_was_killed_is_replaced(engine: SparkTarget) -> None:
@@ -90,7 +90,7 @@ def test_a_warm_session_is_kept(engine: SparkTarget) -> None:
     assert PendingSession(engine).result() is first
 
 
-def test_a_jvm_that_hangs_is_ended(asked: SparkSession) -> None:
+def test_a_jvm_that_hangs_is_ended(own_session: SparkSession) -> None:
     """Neither py4j nor the JVM has a deadline, so that closing once took for ever."""
     started = of_session()
     os.kill(started.process.pid, signal.SIGSTOP)
@@ -101,7 +101,7 @@ def test_a_jvm_that_hangs_is_ended(asked: SparkSession) -> None:
     assert not started.folder.exists()
 
 
-def test_a_query_that_cannot_be_interrupted_is_given_up(asked: SparkSession) -> None:
+def test_a_query_that_cannot_be_interrupted_is_given_up(own_session: SparkSession) -> None:
     """After its limit the scan ends although the JVM does not answer; the error names an existing
     log.
     """
@@ -110,41 +110,41 @@ def test_a_query_that_cannot_be_interrupted_is_given_up(asked: SparkSession) -> 
     work = ScanTask(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
     os.kill(started.process.pid, signal.SIGSTOP)
     before = time.monotonic()
-    with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as told:
-        run(asked, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
+    with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as error:
+        run(own_session, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
     assert time.monotonic() - before < 15
     assert started.process.returncode == -signal.SIGKILL
-    assert Path(str(told.value).rpartition(" ")[2]).is_file()
+    assert Path(str(error.value).rpartition(" ")[2]).is_file()
 
 
 def test_a_session_that_ends_leaves_nothing(tmp_path: Path, unique: str) -> None:
     """No process, no file and no output remains."""
-    mine = tmp_path / "tmp"
-    mine.mkdir()
-    done = subprocess.run(
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    result = subprocess.run(
         [sys.executable, "-c", ONE_QUERY],
-        env=os.environ | {MARK: unique, "TMPDIR": str(mine)},
+        env=os.environ | {MARK: unique, "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert int(done.stdout) > 0
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert int(result.stdout) > 0
     wait_until(lambda: not marked(unique), 10, "the end of the JVM and its workers")
-    assert list(mine.iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
 
 def marked(mark: str) -> list[str]:
-    found = []
+    threads = []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdigit() and f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
-                found.append(folder.name)
+                threads.append(folder.name)
         except OSError:
             continue
-    return found
+    return threads
 
 
 CONNECTED = """
@@ -163,15 +163,15 @@ def test_a_connect_session_is_released(spark_server: str, spark_server_folder: P
 
     Its settings are those of the other engines.
     """
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", CONNECTED, spark_server, *SETTINGS],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    counted, settings = done.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    counted, settings = result.stdout.splitlines()
     count, session_id = counted.split()
     assert count == "3"
     assert settings == "true true"

@@ -78,8 +78,8 @@ def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: st
     """The example in the docs computes the lag of Kafka's own tool: six records."""
     half_read_topic(cluster, unique)
     example = runpy.run_path(str(EXAMPLE))
-    found = example["read_lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
-    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unknown": 0, "error": None}]
+    rows = example["read_lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
+    assert rows == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unknown": 0, "error": None}]
 
 
 def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
@@ -100,13 +100,13 @@ def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
         ("orders", 1, None, 10, "the broker was silent"),
         ("orders", 2, 0, None, None),
     ]
-    found = runpy.run_path(str(EXAMPLE))["compute_lag"](
+    lag = runpy.run_path(str(EXAMPLE))["compute_lag"](
         session.createDataFrame(commits, "group string, topic string, partition int, committed long, error string"),
         session.createDataFrame(
             partitions, "topic string, partition int, log_start long, stable_end long, error string"
         ),
     )
-    assert found.toArrow().to_pylist() == [
+    assert lag.toArrow().to_pylist() == [
         {"group": "reads", "topic": "orders", "lag": 4, "unknown": 2, "error": "the broker was silent"},
         {"group": "may-not", "topic": None, "lag": None, "unknown": 1, "error": "GROUP_AUTHORIZATION_FAILED"},
     ]
@@ -132,7 +132,7 @@ def run_as_user(*words: str) -> str:
     return its output.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *words],
         cwd=EXAMPLE.parents[1],
         env=os.environ | {"PATH": path, "SPARK_SUBMIT_OPTS": QUICK_START},
@@ -141,8 +141,8 @@ def run_as_user(*words: str) -> str:
         timeout=180,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None:
@@ -151,8 +151,8 @@ def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None
     Executors once found no code, because the file was removed before their first task.
     """
     half_read_topic(cluster, unique)
-    said = run_as_user("examples/lag.py", cluster.bootstrap_servers, unique)
-    (line,) = [line for line in said.splitlines() if unique in line]
+    output = run_as_user("examples/lag.py", cluster.bootstrap_servers, unique)
+    (line,) = [line for line in output.splitlines() if unique in line]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [f"{unique}-g", unique, "6", "0", "NULL"]
 
 
@@ -208,17 +208,17 @@ def test_export_writes_documented_parquet(
     assert partitions.schema.names == PARTITION_COLUMNS.names
     assert groups.schema.names == GROUP_COLUMNS.names
     assert topics.schema.names == TOPIC_COLUMNS.names
-    zero, one = partitions.to_pylist()
-    assert zero["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
-    assert one["readers"] == []
-    assert zero["offsets_at"] == [(0, 0)]
+    first, second = partitions.to_pylist()
+    assert first["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
+    assert second["readers"] == []
+    assert first["offsets_at"] == [(0, 0)]
     (group,) = [row for row in groups.to_pylist() if row["group"] == f"{unique}-g"]
     assert group["commits"] == 2
     assert group["last_activity_ms"] is not None
     (topic,) = [row for row in topics.to_pylist() if row["topic"] == unique]
     assert topic["records"] == 20
-    others = [row for row in topics.to_pylist() if row["topic"] != unique]
-    assert all(dict(row["unread"])["records"] == "not asked" for row in others)
+    other_topics = [row for row in topics.to_pylist() if row["topic"] != unique]
+    assert all(dict(row["unread"])["records"] == "not asked" for row in other_topics)
     run = json.loads(written[3].read_text())
     assert (run["cluster_id"], run["observed_at_ms"]) == (cluster.cluster_id, before)
     assert run["incomplete"] == {}

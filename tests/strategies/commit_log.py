@@ -70,8 +70,8 @@ def commit_key(commit: Commit, version: int = 1) -> bytes:
     return head + struct.pack(">i", commit.partition)
 
 
-def group_key(version: int, group: str, rest: bytes = b"") -> bytes:
-    return struct.pack(">h", version) + string(group) + rest
+def group_key(version: int, group: str, suffix: bytes = b"") -> bytes:
+    return struct.pack(">h", version) + string(group) + suffix
 
 
 def commit_value(commit: Commit, version: int, extra: dict[int, bytes] | None = None) -> bytes:

@@ -132,7 +132,7 @@ def satisfied(address: str) -> Satisfied:
 
 def plan(*decisions: Decision, **changes: Any) -> Plan:
     """A plan of the cluster prod-eu, made at 2026-11-21T10:00:00Z."""
-    made = Plan(
+    example = Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
@@ -145,22 +145,22 @@ def plan(*decisions: Decision, **changes: Any) -> Plan:
             ),
         ),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(example, **changes)
 
 
 def digest_by_hand(written: dict[str, Any]) -> str:
     """A plan file's digest by docs/plan.md's recipe, with nothing but a JSON library and sha256."""
 
     def equal(row: dict[str, Any]) -> dict[str, Any]:
-        seen = row["seen"]
+        observed = row["seen"]
         match row["operation"]:
             case "delete_records":
-                return {"topic_id": seen["topic_id"], "guard": row["guard"]}
+                return {"topic_id": observed["topic_id"], "guard": row["guard"]}
             case "delete_group":
-                kept = {name: seen[name] for name in ("type", "fingerprint", "newest_record")}
-                return kept | {"guard": row["guard"]}
+                bound_fields = {name: observed[name] for name in ("type", "fingerprint", "newest_record")}
+                return bound_fields | {"guard": row["guard"]}
             case _:
-                return {"topic_id": seen["topic_id"], "replicas": seen["replicas"]}
+                return {"topic_id": observed["topic_id"], "replicas": observed["replicas"]}
 
     bound = {
         "format_major": 1,

@@ -76,9 +76,9 @@ def mutated_text(draw: st.DrawFn) -> str:
                 text = text[:start] + draw(st.sampled_from(_PIECES)) + text[end:]
             case _:
                 lines = text.split("\n")
-                here = draw(st.integers(0, len(lines) - 1))
-                there = draw(st.integers(0, len(lines) - 1))
-                lines[here], lines[there] = lines[there], lines[here]
+                first = draw(st.integers(0, len(lines) - 1))
+                second = draw(st.integers(0, len(lines) - 1))
+                lines[first], lines[second] = lines[second], lines[first]
                 text = "\n".join(lines)
     return text
 
@@ -150,8 +150,8 @@ def _leaders(draw: st.DrawFn) -> dict[str, Any]:
         partitions = st.dictionaries(_words, _listed(st.integers(0, 99)), min_size=1, max_size=3)
         return {"partitions": draw(partitions), "election": "unclean"}
     spec = {"topics": draw(_listed(st.one_of(_words, _patterns)))}
-    rest = _optional(exceptTopics=_listed(_words), election=st.just("preferred"), tolerance=_percents)
-    return spec | draw(rest)
+    optional_fields = _optional(exceptTopics=_listed(_words), election=st.just("preferred"), tolerance=_percents)
+    return spec | draw(optional_fields)
 
 
 @st.composite

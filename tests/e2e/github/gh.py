@@ -66,21 +66,21 @@ class Api:
     def call(self, method: str, path: str, fields: dict[str, str]) -> Any:
         path, _, query = path.partition("?")
         head = r"repos/acme/housekeeping"
-        if found := re.fullmatch(rf"{head}/issues/(\d+)/comments", path):
-            return self._comments(method, int(found[1]), fields)
-        if found := re.fullmatch(rf"{head}/issues/comments/(\d+)", path):
-            return self._edit_comment(method, int(found[1]), fields)
+        if match := re.fullmatch(rf"{head}/issues/(\d+)/comments", path):
+            return self._comments(method, int(match[1]), fields)
+        if match := re.fullmatch(rf"{head}/issues/comments/(\d+)", path):
+            return self._edit_comment(method, int(match[1]), fields)
         if re.fullmatch(rf"{head}/issues", path):
             return self._issues(method, query, fields)
-        if found := re.fullmatch(rf"{head}/issues/(\d+)", path):
-            return self._edit_issue(method, int(found[1]), fields)
-        if (found := re.fullmatch(rf"{head}/commits/([0-9a-f]{{40}})/pulls", path)) and method == "GET":
+        if match := re.fullmatch(rf"{head}/issues/(\d+)", path):
+            return self._edit_issue(method, int(match[1]), fields)
+        if (match := re.fullmatch(rf"{head}/commits/([0-9a-f]{{40}})/pulls", path)) and method == "GET":
             self._need("pull-requests", "read")
-            return [pull for pull in self._read("pulls") if pull["merge_commit_sha"] == found[1]]
+            return [pull for pull in self._read("pulls") if pull["merge_commit_sha"] == match[1]]
         if re.fullmatch(rf"{head}/actions/workflows/plan\.yml/runs", path) and method == "GET":
             self._need("actions", "read")
-            wanted = dict(part.split("=") for part in query.split("&"))
-            runs = [run for run in self._read("runs") if all(str(run[key]) == text for key, text in wanted.items())]
+            parameters = dict(part.split("=") for part in query.split("&"))
+            runs = [run for run in self._read("runs") if all(str(run[key]) == text for key, text in parameters.items())]
             return {"workflow_runs": sorted(runs, key=lambda run: -run["id"])}
         raise Refused(f"the stand-in does not know {method} {path}")
 
@@ -168,28 +168,28 @@ def main(words: list[str]) -> int:
             _api(api, words[1:])
         else:
             raise Refused(f"the stand-in does not know gh {' '.join(words)}")
-    except Refused as no:
-        print(f"gh: {no}", file=sys.stderr)
+    except Refused as refusal:
+        print(f"gh: {refusal}", file=sys.stderr)
         return 1
     return 0
 
 
 def _api(api: Api, words: list[str]) -> None:
     method, path, program, silent, fields = "GET", "", None, False, {}
-    left = list(words)
-    while left:
-        word = left.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         match word:
             case "--paginate":
                 pass
             case "--silent":
                 silent = True
             case "--method":
-                method = left.pop(0)
+                method = remaining.pop(0)
             case "--jq":
-                program = left.pop(0)
+                program = remaining.pop(0)
             case "-f" | "-F":
-                name, _, given = left.pop(0).partition("=")
+                name, _, given = remaining.pop(0).partition("=")
                 fields[name] = (
                     Path(given[1:]).read_text(encoding="utf-8") if word == "-F" and given.startswith("@") else given
                 )

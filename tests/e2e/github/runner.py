@@ -93,8 +93,8 @@ class GitHub:
         assert file["permissions"] == {}
         needs: dict[str, dict[str, Any]] = {}
         for job_id, job in _in_order(file["jobs"]):
-            mine = {name: needs[name] for name in _list(job.get("needs"))}
-            results, outputs = self._job(file, job_id, job, github, mine, run)
+            needed = {name: needs[name] for name in _list(job.get("needs"))}
+            results, outputs = self._job(file, job_id, job, github, needed, run)
             worst = next((r for r in ("failure", "skipped") if r in results), "success")
             needs[job_id] = {"result": worst, "outputs": outputs}
         if workflow == "plan.yml":
@@ -121,10 +121,10 @@ class GitHub:
         matrix = expressions_in(job.get("strategy", {}).get("matrix"), contexts, functions)
         results, outputs = [], {}
         for combination in _combinations(matrix):
-            done = _Job(self, file, job, contexts | {"matrix": combination}, run).run()
-            run.jobs[done.name] = done
-            results.append(done.result)
-            outputs |= done.outputs
+            finished_job = _Job(self, file, job, contexts | {"matrix": combination}, run).run()
+            run.jobs[finished_job.name] = finished_job
+            results.append(finished_job.result)
+            outputs |= finished_job.outputs
         return results, outputs
 
     def _remember_run(self, number: int, event: dict[str, Any], title: str) -> None:
@@ -248,8 +248,8 @@ class _Job:
                     shutil.copy(self._workspace / given["path"], self._cache / given["key"])
                 case _:
                     raise AssertionError(f"the runner does not know {name}")
-        except gh.Refused as refused:
-            self.done.log += f"$ {name}\n{refused}\n"
+        except gh.Refused as refusal:
+            self.done.log += f"$ {name}\n{refusal}\n"
             self._failed = True
 
     def _checkout(self, *, ref: str | None = None) -> None:
@@ -270,9 +270,9 @@ class _Job:
 
     def _restore(self, given: Mapping[str, str]) -> None:
         # Newest first among those that begin with the restore key, as GitHub does.
-        found = [path for path in self._cache.iterdir() if path.name.startswith(given["restore-keys"])]
-        if found:
-            newest = max(found, key=lambda path: path.stat().st_mtime_ns)
+        matches = [path for path in self._cache.iterdir() if path.name.startswith(given["restore-keys"])]
+        if matches:
+            newest = max(matches, key=lambda path: path.stat().st_mtime_ns)
             shutil.copy(newest, self._workspace / given["path"])
 
     @property
@@ -298,14 +298,14 @@ class _Job:
 
     def _download(self, given: Mapping[str, str]) -> None:
         target = self._workspace / given["path"]
-        found = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, given.get("pattern", "*"))]
+        matches = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, given.get("pattern", "*"))]
         if "name" in given:
-            found = [path for path in found if path.name == given["name"]]
-            if not found:
+            matches = [path for path in matches if path.name == given["name"]]
+            if not matches:
                 raise gh.Refused(f"Artifact '{given['name']}' not found")
         # One artifact lands in the folder itself, whether it was named or matched: so it is in the action's source.
-        flat = "name" in given or given.get("merge-multiple") == "True" or len(found) == 1
-        for path in found:
+        flat = "name" in given or given.get("merge-multiple") == "True" or len(matches) == 1
+        for path in matches:
             shutil.copytree(path, target if flat else target / path.name, dirs_exist_ok=True)
 
 
@@ -409,10 +409,10 @@ def _wanted(condition: Any, contexts: Mapping[str, Any], functions: Mapping[str,
 
 
 def _in_order(jobs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    left = dict(jobs)
-    while left:
-        ready = next(name for name, job in left.items() if not left.keys() & set(_list(job.get("needs"))))
-        yield ready, left.pop(ready)
+    pending = dict(jobs)
+    while pending:
+        ready = next(name for name, job in pending.items() if not pending.keys() & set(_list(job.get("needs"))))
+        yield ready, pending.pop(ready)
 
 
 def _combinations(matrix: Any) -> list[dict[str, Any]]:
