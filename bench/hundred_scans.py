@@ -33,7 +33,7 @@ from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import start, stop
 from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import SparkTarget, close, scan
 
 TIMEOUT_S = 60.0
 REPORTED_SCANS = (1, 10, 50, 100)
@@ -105,7 +105,7 @@ def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapsho
             connection,
             observed_at_ms=now_ms,
             last_purges={},
-            engine=Engine(master="local[2]"),
+            engine=SparkTarget(master="local[2]"),
             progress=lambda _message: None,
             timeout_s=TIMEOUT_S,
         )

@@ -35,7 +35,7 @@ from reconciler.model.selector import Selector
 from reconciler.plan import planner
 from reconciler.sandbox import client
 from reconciler.scan import requests
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import SparkTarget, close, scan
 from reconciler.scan.session import PendingSession
 from reconciler.scan.task_rows import RUN, Chunk, ScanTask, read_chunk
 
@@ -62,8 +62,8 @@ def scan_request(name: str) -> ScanRequest:
             return planner.needs(load([Path(name)], now_ms=now_ms()).policies, now_ms())
 
 
-def parse_engine(text: str) -> Engine:
-    return Engine(remote=text) if text.startswith("sc://") else Engine(master=text)
+def parse_engine(text: str) -> SparkTarget:
+    return SparkTarget(remote=text) if text.startswith("sc://") else SparkTarget(master=text)
 
 
 def measure_seconds(call: Callable[[], object]) -> float:
@@ -72,7 +72,7 @@ def measure_seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure_session(engine: Engine) -> dict[str, float]:
+def measure_session(engine: SparkTarget) -> dict[str, float]:
     """Measure the time to a session, and to its first row from a Python worker."""
     start = time.perf_counter()
     spark = PendingSession(engine).result()
@@ -82,7 +82,7 @@ def measure_session(engine: Engine) -> dict[str, float]:
     return {"session_s": ready_s, "first_row_s": first_s}
 
 
-def measure_scans(engine: Engine, servers: str, runs: int, names: Sequence[str]) -> dict[str, list[float]]:
+def measure_scans(engine: SparkTarget, servers: str, runs: int, names: Sequence[str]) -> dict[str, list[float]]:
     """Measure scans in a session that has run the same scan once before."""
     seconds: dict[str, list[float]] = {}
     for name in names:

@@ -18,7 +18,7 @@ from bench.scan_rows import SPARK_MASTER, Bench
 from bench.sizes import TOY
 from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import Engine
+from reconciler.scan.scan import SparkTarget
 from tests import kafka_client
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -78,6 +78,6 @@ def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     assert apply_command.measure(apply_cluster, apply_command.elections(partitions), len(partitions)) > 0
 
 
-def test_a_hundred_scans_are_measured(cluster: Cluster, engine: Engine) -> None:
+def test_a_hundred_scans_are_measured(cluster: Cluster, engine: SparkTarget) -> None:
     lines = hundred_scans.measure(cluster.bootstrap_servers, TOY.hundred_scans)
     assert lines[-1].startswith("| 1 |")
