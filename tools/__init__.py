@@ -1,1 +1,1 @@
-"""What only developers run."""
+"""Programs for developers of this project."""

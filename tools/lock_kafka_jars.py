@@ -1,7 +1,8 @@
-"""Makes the list of jars of a Kafka version: `python -m tools.lock_kafka_jars 4.3.1`. For maintainers; nothing imports it.
+"""Writes the list of jars of a Kafka version: `python -m tools.lock_kafka_jars 4.3.1`.
 
-Ivy resolves what a broker and its tools depend on, with the registry's checksums verified; the list is what was found, for
-people to review and to commit. Connect, which the tools name and no tool here needs, and its web server stay out.
+Ivy resolves the dependencies of a broker and its tools and verifies the registry's checksums. A
+maintainer reviews and commits the list. Connect and its web server are excluded: Kafka's tools
+depend on them, but no tool here uses them.
 """
 
 import subprocess
@@ -26,7 +27,7 @@ _EXCLUDED = (
 
 
 def roots(version: str) -> tuple[tuple[str, str, str], ...]:
-    """What the list must make runnable: broker, tools, and an implementation for the broker's log."""
+    """The artifacts to resolve: the broker, the tools, and a logging implementation."""
     before_4 = int(version.split(".")[0]) < 4
     logging = (
         ("org.slf4j", "slf4j-reload4j", "1.7.36")
@@ -37,22 +38,26 @@ def roots(version: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def resolve(version: str) -> str:
-    """The list's text. Raises CalledProcessError with Ivy's words in `stdout`."""
+    """Return the text of the list. Raises CalledProcessError with Ivy's output in `stdout`."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         module = ['<ivy-module version="2.0">', '<info organisation="reconciler" module="lock"/>']
         module += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
         module += [
-            f'<dependency org="{o}" name="{n}" rev="{r}" conf="default->default"/>' for o, n, r in roots(version)
+            f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="default->default"/>'
+            for organisation, name, revision in roots(version)
         ]
-        module += [f'<exclude org="{o}" module="{n}" matcher="exactOrRegexp"/>' for o, n in _EXCLUDED]
+        module += [
+            f'<exclude org="{organisation}" module="{name}" matcher="exactOrRegexp"/>'
+            for organisation, name in _EXCLUDED
+        ]
         (work / "ivy.xml").write_text("\n".join([*module, "</dependencies>", "</ivy-module>"]), encoding="utf-8")
         command = [str(find_java()), "-cp", ivy_class_path(), "org.apache.ivy.Main", "-ivy", str(work / "ivy.xml")]
         command += ["-confs", "default", "-types", "jar", "bundle", "-cache", str(work / "cache")]
         command += ["-retrieve", str(work / "libs" / "[organisation]" / "[module]" / "[revision]" / "[artifact].[ext]")]
         subprocess.run(command, check=True, capture_output=True, text=True)
-        found = sorted((work / "libs").rglob("*.jar"))
-        lines = [f"{sha256_of(jar)}  {':'.join(jar.relative_to(work / 'libs').parts[:3])}\n" for jar in found]
+        jars = sorted((work / "libs").rglob("*.jar"))
+        lines = [f"{sha256_of(jar)}  {':'.join(jar.relative_to(work / 'libs').parts[:3])}\n" for jar in jars]
     return "".join(lines)
 
 

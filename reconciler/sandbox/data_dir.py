@@ -1,7 +1,7 @@
-"""Removing a sandbox's data, and never anything else.
+"""Removes the data folder of a sandbox, after a check that the path is one.
 
-The path comes from an argument or from a state file. A working tree was once emptied by the removal of a path that was not what it
-should have been, so it is looked at before, not after.
+The path comes from an argument or from a state file. A removal with a wrong path once emptied a
+working tree, so the check comes before the removal.
 """
 
 import shutil
@@ -14,18 +14,24 @@ PREFIX = "kafka-sandbox-"
 
 
 def assert_sandbox_dir(folder: Path) -> Path:
-    """The folder with its links followed. Raises SandboxError for any path that is not absolute, not strictly below the system's
-    temporary folder, a link, or not named like a sandbox's."""
+    """Return the resolved path of a sandbox's data folder.
+
+    Raises SandboxError unless the path is absolute, strictly inside the system's temporary folder,
+    not a symbolic link, and named with a sandbox's prefix.
+    """
     temporary = Path(tempfile.gettempdir()).resolve()
-    real = folder.resolve()
-    sound = folder.is_absolute() and ".." not in folder.parts and not folder.is_symlink()
-    if not sound or not real.name.startswith(PREFIX) or temporary not in real.parents:
+    resolved = folder.resolve()
+    is_plain = folder.is_absolute() and ".." not in folder.parts and not folder.is_symlink()
+    if not is_plain or not resolved.name.startswith(PREFIX) or temporary not in resolved.parents:
         raise SandboxError(
-            f"{str(folder)!r} is no sandbox's folder below {temporary}: nothing was removed; look at it by hand"
+            f"{str(folder)!r} is not the folder of a sandbox in {temporary}: nothing was removed; check it by hand"
         )
-    return real
+    return resolved
 
 
 def remove(folder: Path) -> None:
-    """Remove a proven folder and all below it; gone already is fine. Raises SandboxError, having touched nothing, for another."""
+    """Remove a sandbox's data folder; a missing one is not an error.
+
+    Raises SandboxError for any other path, without removing anything.
+    """
     shutil.rmtree(assert_sandbox_dir(folder), ignore_errors=True)

@@ -1,7 +1,8 @@
-"""The disorder of the demo: what piles up on a cluster that nobody keeps house on, made in seconds. See the folder demo beside this file.
+"""Creates the demo's data: old records, dead groups and misplaced leaders.
 
-Part of it is alive (members, a standalone worker, a stream that goes on), so the result is a handle that keeps it going.
-Not here: what should become of it; that is what the manifests say.
+Some of it stays active (a member, a standalone consumer, a producer), so the result is a context
+manager that ends the active parts. The manifests in the folder `demo` beside this file say what the
+reconciler does with the data.
 """
 
 import threading
@@ -23,10 +24,13 @@ from reconciler.sandbox.client import (
 )
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.jars import Progress, no_progress
-from reconciler.sandbox.tools import move_preference
+from reconciler.sandbox.tools import change_preferred_leaders
 
 IDLE_S = 5
-"""`idleFor` of its manifests: commit timestamps are the broker's, so a dead group must really have been silent."""
+"""`idleFor` of the demo's manifests.
+
+Brokers set commit timestamps, so the dead group must really be idle that long.
+"""
 
 DAY_MS = 24 * 3600 * 1000
 CLICKS_OLD, CLICKS_FRESH = 300, 200
@@ -44,15 +48,19 @@ _TOPICS = (
 
 @dataclass(slots=True)
 class DemoData:
-    """A context manager: on leaving it the live parts end. `misled`: the partitions whose leader is not the preferred one."""
+    """The created data, as a context manager that ends its active parts.
 
-    misled: tuple[tuple[str, int], ...]
-    silent_since_s: float
-    alive: ExitStack = field(repr=False)
+    `non_preferred` are the partitions whose leader is not the preferred one. `idle_since_s` is the
+    instant of the dead group's last commit on the monotonic clock.
+    """
+
+    non_preferred: tuple[tuple[str, int], ...]
+    idle_since_s: float
+    active_parts: ExitStack = field(repr=False)
 
     def wait_until_idle(self) -> None:
-        """Return once the dead group has been silent for longer than the demo's manifest asks."""
-        time.sleep(max(0.0, self.silent_since_s + IDLE_S + 1 - time.monotonic()))
+        """Wait until the dead group is idle for longer than the demo's manifest requires."""
+        time.sleep(max(0.0, self.idle_since_s + IDLE_S + 1 - time.monotonic()))
 
     def __enter__(self) -> "DemoData":
         return self
@@ -60,27 +68,31 @@ class DemoData:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.alive.close()
+        self.active_parts.close()
 
 
 def create_demo_data(cluster: Cluster, progress: Progress = no_progress) -> DemoData:
-    """Fill a fresh sandbox of at least two brokers with:
+    """Fill a new sandbox of at least two brokers with the demo's data.
 
-    - `clicks`: records of 30 to 8 days ago before records of today; one partition holds old ones only, one fresh ones only
-    - `shop-orders-repartition`: read to its end by group `shop`, half by group `audit`
-    - `billing-invoices-repartition`: still written, and read by a live member of group `billing`
-    - `customers`: compacted only, so that it cannot be purged; `_schemas`: looks like any topic and is not
-    - `old-etl`: a group that nobody uses; `nightly-standalone`: one as EMPTY as that, whose owner commits every second
-    - on every third partition a leader that is not the preferred replica
+    - `clicks`: records of 30 to 8 days ago, then records of today; one partition has only old ones,
+      one only new ones
+    - `shop-orders-repartition`: group `shop` has read it to its end, group `audit` has read half of
+      it
+    - `billing-invoices-repartition`: a producer still writes it, and a live member of group
+      `billing` reads it
+    - `customers`: compacted only, so that it cannot be purged; `_schemas`: Schema Registry's topic
+    - `old-etl`: an unused group; `nightly-standalone`: EMPTY as well, but its consumer commits
+      every second
+    - every third partition: a leader that is not the preferred one
     """
     servers = cluster.bootstrap_servers
-    progress("making disorder: topics")
+    progress("creating demo data: topics")
     create_topics(servers, _TOPICS)
-    progress("making disorder: an old backlog, and records that all their readers have read")
+    progress("creating demo data: old records, and records that all groups have read")
     produce(servers, "orders", {partition: _records(500, "order") for partition in range(12)})
-    # Before the rest, since it needs time to look dead.
+    # First, because the group must be idle for some time.
     commit(servers, "old-etl", {("orders", partition): 120 for partition in range(12)})
-    silent_since_s = time.monotonic()
+    idle_since_s = time.monotonic()
     _write_clicks(servers)
     for compacted in (topic for topic in _TOPICS if topic.configs):
         keyed = [Record(b"v%d" % number, b"k%d" % number) for number in range(200)]
@@ -90,15 +102,15 @@ def create_demo_data(cluster: Cluster, progress: Progress = no_progress) -> Demo
     )
     commit(servers, "shop", {("shop-orders-repartition", partition): end for partition, end in ends.items()})
     commit(servers, "audit", {("shop-orders-repartition", partition): SHOP_AUDITED for partition in ends})
-    progress("making disorder: leaders where they should not be")
-    misled = _move_leaders(cluster)
-    progress("making disorder: a live consumer, and a standalone one that looks dead")
-    with ExitStack() as alive:
-        alive.enter_context(_stream(servers, "billing-invoices-repartition", partitions=2))
-        alive.enter_context(member(servers, "billing", ["billing-invoices-repartition"]))
+    progress("creating demo data: leaders that are not the preferred ones")
+    non_preferred = _move_leaders(cluster)
+    progress("creating demo data: a live consumer, and a standalone consumer that looks dead")
+    with ExitStack() as stack:
+        stack.enter_context(_producer(servers, "billing-invoices-repartition", partitions=2))
+        stack.enter_context(member(servers, "billing", ["billing-invoices-repartition"]))
         positions: Mapping[tuple[str, int], int] = {("orders", partition): 500 for partition in range(12)}
-        alive.enter_context(standalone_committer(servers, "nightly-standalone", positions))
-        return DemoData(misled=misled, silent_since_s=silent_since_s, alive=alive.pop_all())
+        stack.enter_context(standalone_committer(servers, "nightly-standalone", positions))
+        return DemoData(non_preferred=non_preferred, idle_since_s=idle_since_s, active_parts=stack.pop_all())
 
 
 def _write_clicks(servers: str) -> None:
@@ -107,44 +119,47 @@ def _write_clicks(servers: str) -> None:
     fresh = [Record(b"fresh", None, now - DAY_MS // 2 + number * 1000) for number in range(CLICKS_FRESH)]
     batches = {partition: [*old, *fresh] for partition in range(4)} | {4: old, 5: fresh}
     ends = produce(servers, "clicks", batches)
-    # A reader that is past the backlog: it loses nothing, so it is in nobody's way.
+    # This group has read the old records, so a purge takes nothing from it.
     commit(servers, "dashboard", {("clicks", partition): end for partition, end in ends.items()})
 
 
-def _records(count: int, what: str) -> list[Record]:
-    return [Record(f"{what} {number}".encode()) for number in range(count)]
+def _records(count: int, label: str) -> list[Record]:
+    return [Record(f"{label} {number}".encode()) for number in range(count)]
 
 
 def _move_leaders(cluster: Cluster) -> tuple[tuple[str, int], ...]:
-    """Every third partition of all topics, those that are led by the preferred replica now."""
-    everything = [
+    """Change the preferred leader of every third partition, and return these partitions."""
+    partitions = [
         (topic.name, partition, state)
         for topic in _TOPICS
         for partition, state in sorted(partition_states(cluster.bootstrap_servers, topic.name).items())
     ]
-    chosen = tuple(
+    selected = tuple(
         (topic, partition)
-        for topic, partition, state in everything[::3]
+        for topic, partition, state in partitions[::3]
         if len(state.replicas) > 1 and state.leader == state.replicas[0]
     )
-    move_preference(cluster, chosen)
-    return chosen
+    change_preferred_leaders(cluster, selected)
+    return selected
 
 
 @contextmanager
-def _stream(servers: str, topic: str, *, partitions: int) -> Iterator[None]:
-    """A few records per second to each partition, from before the block to its end."""
+def _producer(servers: str, topic: str, *, partitions: int) -> Iterator[None]:
+    """Write a few records per second to each partition during the block.
+
+    The first batch is complete before it.
+    """
     leave = threading.Event()
 
-    def batch() -> None:
+    def write_batch() -> None:
         produce(servers, topic, {partition: _records(5, "invoice") for partition in range(partitions)})
 
     def run() -> None:
         while not leave.wait(0.5):
-            batch()
+            write_batch()
 
-    batch()
-    thread = threading.Thread(target=run, name=f"stream-{topic}", daemon=True)
+    write_batch()
+    thread = threading.Thread(target=run, name=f"producer-{topic}", daemon=True)
     thread.start()
     try:
         yield

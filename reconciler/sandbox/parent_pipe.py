@@ -1,4 +1,7 @@
-"""The tie between the process that started a sandbox and the keeper of its brokers; the keeper's side is in `keeper`."""
+"""Starts the supervisor of the brokers and holds the pipe that ties it to this process.
+
+The supervisor's side of the pipe is in `supervisor`.
+"""
 
 import json
 import os
@@ -12,12 +15,15 @@ import reconciler
 from reconciler.errors import SandboxError
 from reconciler.sandbox import supervisor
 from reconciler.sandbox.logs import tail
-from reconciler.sandbox.process import Process
+from reconciler.sandbox.process import read_process
 
 
 @dataclass(slots=True)
 class ParentPipe:
-    """The end of the pipe whose closing, by us or by our death, ends the brokers."""
+    """The write end of the pipe to the supervisor.
+
+    The brokers end when it is closed, or when this process ends.
+    """
 
     descriptor: int
 
@@ -27,55 +33,54 @@ class ParentPipe:
             self.descriptor = -1
 
     def detach(self) -> None:
-        """Let the keeper go on without us."""
+        """Let the supervisor go on after the end of this process."""
         if self.descriptor >= 0:
             os.write(self.descriptor, supervisor.DETACH)
         self.close()
 
 
-def spawn_keeper(folder: Path, logs: Path, deadline: float) -> ParentPipe:
-    """Start the keeper on `folder`; returns once it has recorded itself and its brokers."""
+def spawn_supervisor(folder: Path, logs: Path, deadline: float) -> ParentPipe:
+    """Start the supervisor of `folder` and wait until it has recorded itself and its brokers.
+
+    Raises SandboxError if it does not start before `deadline`, an instant of the monotonic clock.
+    """
     read_end, write_end = os.pipe()
-    lifeline = ParentPipe(write_end)
-    # The keeper finds this package whatever folder or path hook this process found it through.
-    search = [str(Path(reconciler.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    parent_pipe = ParentPipe(write_end)
+    # The supervisor must import the same package, also where this process found it through a path
+    # hook.
+    search_path = [str(Path(reconciler.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
-        with (logs / "keeper.log").open("ab") as log:
+        with (logs / "supervisor.log").open("ab") as log:
             subprocess.run(
                 [sys.executable, "-m", "reconciler.sandbox.supervisor", str(folder)],
                 stdin=read_end,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(search)},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(search_path)},
                 check=True,
                 timeout=60,
             )
         _wait_recorded(folder, logs, deadline)
     except subprocess.SubprocessError:
-        lifeline.close()
-        raise SandboxError(f"the keeper of the brokers did not start; {tail(logs / 'keeper.log')}") from None
+        parent_pipe.close()
+        raise _start_error(logs) from None
     except BaseException:
-        lifeline.close()
+        parent_pipe.close()
         raise
     finally:
         os.close(read_end)
-    return lifeline
+    return parent_pipe
 
 
 def _wait_recorded(folder: Path, logs: Path, deadline: float) -> None:
     nodes = json.loads((folder / supervisor.SPEC).read_text(encoding="utf-8"))
-    own = folder / supervisor.KEEPER
-    files = [own, *(folder / f"node-{node['id']}.json" for node in nodes)]
+    supervisor_file = folder / supervisor.SUPERVISOR
+    files = [supervisor_file, *(folder / f"node-{node['id']}.json" for node in nodes)]
     while not all(file.exists() for file in files):
-        if time.monotonic() > deadline or (own.exists() and not read_process(own).alive()):
-            raise SandboxError(f"the keeper of the brokers did not start; {tail(logs / 'keeper.log')}")
+        if time.monotonic() > deadline or (supervisor_file.exists() and not read_process(supervisor_file).alive()):
+            raise _start_error(logs)
         time.sleep(0.02)
 
 
-def read_process(path: Path) -> Process:
-    """The process recorded in a file; one that never lives if there is none any more."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Process(0, "")
-    return Process(record["pid"], record["started"])
+def _start_error(logs: Path) -> SandboxError:
+    return SandboxError(f"the supervisor of the brokers did not start; {tail(logs / 'supervisor.log')}")

@@ -1,6 +1,7 @@
-"""Sandboxes that go on after the command that started them: `sandbox up`, `down`, `status`.
+"""Starts, lists and stops sandboxes that run between commands: `sandbox up`, `down`, `status`.
 
-A name leads to a file in the user's state folder; the file is believed only as far as the processes it names still live.
+Each name has a file in the user's state folder. A file counts only while the processes that it
+names still run.
 """
 
 import fcntl
@@ -28,45 +29,48 @@ def up(
     heap_mib: int = 512,
     progress: Progress = no_progress,
 ) -> Cluster:
-    """Start a sandbox that lives until `down`, also after this process. Raises SandboxError, also if the name is up already."""
-    with _alone(name):
-        left = _read(name)
-        if left is not None and _lives(left):
+    """Start a sandbox that runs until `down`, also after the end of this process.
+
+    Raises SandboxError if the brokers do not start or a sandbox with this name already runs.
+    """
+    with _lock(name):
+        previous = _read(name)
+        if previous is not None and _runs(previous):
             raise SandboxError(f"sandbox {name} is up already: `reconciler sandbox status --name {name}`")
-        if left is not None:
-            stop(left)  # its keeper was killed: what it could not remove
+        if previous is not None:
+            stop(previous)  # its supervisor was killed and could not remove the data
         cluster = start(nodes, name=name, version=version, properties=properties, heap_mib=heap_mib, progress=progress)
         try:
             _write(cluster)
         except BaseException:
             stop(cluster)
             raise
-        if cluster.lifeline is not None:
-            cluster.lifeline.detach()
+        if cluster.parent_pipe is not None:
+            cluster.parent_pipe.detach()
         return cluster
 
 
 def down(name: str = "default") -> bool:
-    """End a named sandbox and remove its data; False if there was none. Its logs stay. Raises SandboxError."""
-    with _alone(name):
+    """Stop a named sandbox and remove its data, not its logs. Returns False if none was running."""
+    with _lock(name):
         cluster = _read(name)
         if cluster is None:
             return False
-        lived = _lives(cluster)
+        was_running = _runs(cluster)
         stop(cluster)
         _state_file(name).unlink(missing_ok=True)
-        return lived
+        return was_running
 
 
 def status(name: str = "default") -> Cluster | None:
-    """The named sandbox if any of it still runs."""
+    """Return the named sandbox if its supervisor or one of its brokers runs."""
     cluster = _read(name)
-    return cluster if cluster is not None and _lives(cluster) else None
+    return cluster if cluster is not None and _runs(cluster) else None
 
 
 def to_json(cluster: Cluster) -> str:
-    """What `sandbox status -o json` answers: one object, indented, without a final newline."""
-    answer = {
+    """Render the document of `sandbox status -o json`: one object, no final newline."""
+    document = {
         "name": cluster.name,
         "bootstrap_servers": cluster.bootstrap_servers,
         "cluster_id": cluster.cluster_id,
@@ -76,7 +80,7 @@ def to_json(cluster: Cluster) -> str:
         ],
         "jars": str(cluster.jars),
     }
-    return json.dumps(answer, indent=2)
+    return json.dumps(document, indent=2)
 
 
 def _read(name: str) -> Cluster | None:
@@ -95,8 +99,8 @@ def _read(name: str) -> Cluster | None:
     )
 
 
-def _lives(cluster: Cluster) -> bool:
-    return cluster.kept() or any(cluster.alive(broker.id) for broker in cluster.brokers)
+def _runs(cluster: Cluster) -> bool:
+    return cluster.supervised() or any(cluster.alive(broker.id) for broker in cluster.brokers)
 
 
 def _write(cluster: Cluster) -> None:
@@ -116,19 +120,21 @@ def _write(cluster: Cluster) -> None:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """One `up` or `down` of a name at a time; the lock goes with the process, whatever happens to it."""
+def _lock(name: str) -> Iterator[None]:
+    """Allow one `up` or `down` of a name at a time; the lock ends with the process."""
     path = _state_file(name).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
+    with path.open("w") as lock_file:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SandboxError(f"sandbox {name} is being started or ended by another process: try again") from None
+            raise SandboxError(f"sandbox {name} is being started or stopped by another process: try again") from None
         yield
 
 
 def _state_file(name: str) -> Path:
     if _NAME.fullmatch(name) is None:
-        raise SandboxError(f"`{name}` cannot name a sandbox: small letters, digits and dashes, 41 at most")
+        raise SandboxError(
+            f"`{name}` cannot name a sandbox: use at most 41 lowercase letters, digits and dashes, with no dash first"
+        )
     return platformdirs.user_state_path("kafka-reconciler", appauthor=False) / "sandbox" / f"{name}.json"

@@ -1,9 +1,12 @@
-"""The process that owns a sandbox's brokers and never lets them outlive their owner.
+"""The process that owns a sandbox's brokers and ends them together with its parent.
 
-Its standard input is the lifeline: it ends when whoever holds the other end ends, however that happened, and then the
-brokers are killed and their data removed. The word `detach` on it cuts the line (`sandbox up`); from then on SIGTERM ends
-the keeper. If the keeper itself is killed, Linux kills the brokers with it. Not here: what a broker is and when it is
-ready. Files in its folder: `spec.json` (read), `keeper.json`, `node-N.json` (written), `node-N.restart` (obeyed).
+Its standard input is a pipe from the parent. When the parent closes the pipe or ends, the
+supervisor kills the brokers and removes their data. After the message `detach` on the pipe
+(`sandbox up`), SIGTERM ends the supervisor. If the supervisor itself is killed, Linux kills the
+brokers with it.
+
+It reads `spec.json` in its folder, writes `supervisor.json` and `node-N.json`, and starts broker N
+again when `node-N.restart` appears.
 """
 
 import ctypes
@@ -19,10 +22,10 @@ from pathlib import Path
 from types import FrameType
 
 from reconciler.sandbox.data_dir import assert_sandbox_dir, remove
-from reconciler.sandbox.process import identify
+from reconciler.sandbox.process import write_process
 
 SPEC = "spec.json"
-KEEPER = "keeper.json"
+SUPERVISOR = "supervisor.json"
 DETACH = b"detach\n"
 POLL_S = 0.1
 
@@ -31,7 +34,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """One broker to run: `command` as for exec, `log` takes what it writes."""
+    """A broker to run: `command` is its argv, `log` the file for its output."""
 
     id: int
     command: tuple[str, ...]
@@ -45,97 +48,94 @@ class BrokerSpec:
 
 
 @dataclass(slots=True)
-class Stop:
-    """Set by a signal."""
+class StopRequest:
+    """A signal handler that records that a signal came."""
 
-    wanted: bool = False
+    received: bool = False
 
     def __call__(self, _signal: int, _frame: FrameType | None) -> None:
-        self.wanted = True
+        self.received = True
 
 
-def supervise(folder: Path, nodes: tuple[BrokerSpec, ...], *, lifeline: int, stop: Stop) -> None:
-    """Run the brokers until the lifeline ends or `stop` is wanted; then kill them and remove `folder`."""
-    running: dict[int, subprocess.Popen[bytes]] = {}
+def supervise(folder: Path, specs: tuple[BrokerSpec, ...], *, parent_pipe: int, stop: StopRequest) -> None:
+    """Run the brokers until the parent's pipe closes or `stop` is received.
+
+    Then kill the brokers and remove `folder`.
+    """
+    brokers: dict[int, subprocess.Popen[bytes]] = {}
     attached = True
     try:
-        for node in nodes:
-            running[node.id] = _start(node, folder)
-        while not stop.wanted:
-            readable, _, _ = select.select([lifeline] if attached else [], [], [], POLL_S)
+        for spec in specs:
+            brokers[spec.id] = _start(spec, folder)
+        while not stop.received:
+            readable, _, _ = select.select([parent_pipe] if attached else [], [], [], POLL_S)
             if readable:
-                said = os.read(lifeline, len(DETACH))
-                if said != DETACH:
+                if os.read(parent_pipe, len(DETACH)) != DETACH:
                     return
                 attached = False
-            for node in nodes:
-                gone = running[node.id].poll() is not None  # also reaps
-                if gone and node.restart_file(folder).exists():
-                    node.restart_file(folder).unlink()
-                    running[node.id] = _start(node, folder)
+            for spec in specs:
+                has_ended = brokers[spec.id].poll() is not None  # also reaps
+                if has_ended and spec.restart_file(folder).exists():
+                    spec.restart_file(folder).unlink()
+                    brokers[spec.id] = _start(spec, folder)
     finally:
-        # SIGKILL: the data goes too, and a broker stopped by SIGSTOP would not hear anything milder.
-        for broker in running.values():
+        # SIGKILL, because the data is removed anyway and a broker stopped by SIGSTOP ignores
+        # SIGTERM.
+        for broker in brokers.values():
             broker.kill()
-        for broker in running.values():
+        for broker in brokers.values():
             broker.wait()
         remove(folder)
 
 
-def write_process(path: Path, pid: int) -> None:
-    """Record a process so that a reader never sees half of it."""
-    process = identify(pid)
-    started = "" if process is None else process.started  # it died at once: equal to no start time
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps({"pid": pid, "started": started}), encoding="utf-8")
-    draft.replace(path)
-
-
-def _start(node: BrokerSpec, folder: Path) -> subprocess.Popen[bytes]:
-    with node.log.open("ab") as log:
+def _start(spec: BrokerSpec, folder: Path) -> subprocess.Popen[bytes]:
+    with spec.log.open("ab") as log:
         broker = subprocess.Popen(
-            node.command,
+            spec.command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            # This process has one thread, for this.
+            # A preexec function is safe here: this process has one thread.
             preexec_fn=_die_with_parent(os.getpid()) if sys.platform == "linux" else None,  # noqa: PLW1509
         )
-    write_process(node.pid_file(folder), broker.pid)
+    write_process(spec.pid_file(folder), broker.pid)
     return broker
 
 
 def _die_with_parent(parent: int) -> Callable[[], None]:
-    # The library is loaded before the fork: only the call itself happens between fork and exec.
+    # The library is loaded before the fork, so that only the system call runs between fork and
+    # exec.
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def arm() -> None:
+    def request_death_signal() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before we were armed
+        if os.getppid() != parent:  # the parent ended before the request
             os._exit(1)
 
-    return arm
+    return request_death_signal
 
 
 def main(folder: Path) -> None:
-    """Entry of `python -m reconciler.sandbox.supervisor FOLDER`: become nobody's child, then keep.
+    """Daemonize, then supervise the brokers: `python -m reconciler.sandbox.supervisor FOLDER`.
 
-    Raises SandboxError for a folder that no sandbox made, since in the end it is removed.
+    Raises SandboxError unless `folder` is a sandbox's data folder, because the supervisor removes
+    it at the end.
     """
     assert_sandbox_dir(folder)
     if os.fork():
-        # The starter waits for this exit only, so the keeper is never a zombie of a process that does not care.
+        # The starter waits only for this process, so the supervisor never becomes a zombie of the
+        # starter.
         os._exit(0)
-    os.setsid()  # Ctrl-C at the starter's terminal is the starter's business
-    stop = Stop()
+    os.setsid()  # Ctrl-C at the starter's terminal must not reach the supervisor
+    stop = StopRequest()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    spec = json.loads((folder / SPEC).read_text(encoding="utf-8"))
-    nodes = tuple(BrokerSpec(node["id"], tuple(node["command"]), Path(node["log"])) for node in spec)
-    write_process(folder / KEEPER, os.getpid())
-    supervise(folder, nodes, lifeline=sys.stdin.fileno(), stop=stop)
+    rows = json.loads((folder / SPEC).read_text(encoding="utf-8"))
+    specs = tuple(BrokerSpec(row["id"], tuple(row["command"]), Path(row["log"])) for row in rows)
+    write_process(folder / SUPERVISOR, os.getpid())
+    supervise(folder, specs, parent_pipe=sys.stdin.fileno(), stop=stop)
 
 
 if __name__ == "__main__":

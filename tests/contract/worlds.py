@@ -13,6 +13,7 @@ from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import GroupState
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 
 
@@ -108,7 +109,7 @@ class RealWorld:
         return f"contract-{uuid.uuid4().hex[:12]}"
 
     def drop(self, topic: str) -> None:
-        client.delete_topics(self.servers, [topic])
+        kafka_client.delete_topics(self.servers, [topic])
 
     def again(self, topic: str, partitions: int) -> None:
         client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
@@ -130,7 +131,7 @@ class RealWorld:
             yield
 
     def turn(self, at: TopicPartition) -> None:
-        tools.move_preference(self.cluster, [(at.topic, at.partition)])
+        tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])
 
     @contextmanager
     def silence(self, broker: int) -> Iterator[None]:
@@ -141,7 +142,7 @@ class RealWorld:
             self.cluster.resume(broker)
             client.wait_until(
                 lambda: all(
-                    client.brokers_seen_by(f"127.0.0.1:{each.port}") == {b.id for b in self.cluster.brokers}
+                    client.visible_brokers(f"127.0.0.1:{each.port}") == {b.id for b in self.cluster.brokers}
                     for each in self.cluster.brokers
                 ),
                 60,

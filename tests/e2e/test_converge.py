@@ -1,4 +1,7 @@
-"""Continuous policies on their own clock, with a producer and a consumer that never stop. Judged by Kafka's own tools."""
+"""Continuous policies with a schedule of their own, while a producer and a consumer run.
+
+Kafka's own tools show the effects.
+"""
 
 import itertools
 import json
@@ -31,7 +34,7 @@ DEADLINE_S = 420.0
 
 @contextmanager
 def producing(servers: str, topic: str) -> Iterator[None]:
-    """A few records per second to each of two partitions, from before the block to its end."""
+    """Write a few records per second to each of two partitions during the block."""
     leave = threading.Event()
 
     def run() -> None:
@@ -51,8 +54,11 @@ def producing(servers: str, topic: str) -> Iterator[None]:
 def test_purges_keep_their_distance_and_what_is_unread(
     cluster: Cluster, engine: SparkTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over many intervals: two purges of a partition are more than `every` apart, no uncommitted record of the named group goes,
-    the backlog comes down, and a policy in `mode: merge` beside it is left alone."""
+    """Over many intervals, `every` holds between deletions and no unread record of the named group
+    is deleted.
+
+    The backlog shrinks, and a policy in `mode: merge` is not applied.
+    """
     mark = uuid4().hex[:8]
     topic, merged, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merged)])
@@ -92,9 +98,9 @@ spec:
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            done = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
-            assert done.exit_code == 0, done.outcomes
-            for outcome in done.outcomes:
+            run_result = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
+            assert run_result.exit_code == 0, run_result.outcomes
+            for outcome in run_result.outcomes:
                 assert outcome.action.address.policy == "stream"
                 if outcome.status is Status.APPLIED:
                     purges[outcome.action.address.partition].append(1)

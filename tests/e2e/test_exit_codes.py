@@ -22,6 +22,7 @@ from reconciler.plan import plan_file
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests import kafka_client
 from tests.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied
 
@@ -259,7 +260,7 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     assert code("drift") == 0
     manifests(last=50)
     assert code("plan", "--out", "older.json", "--detailed-exitcode") == 2
-    client.delete_topics(servers, [topic])
+    kafka_client.delete_topics(servers, [topic])
     client.create_topics(servers, [Topic(topic)])
     client.produce(servers, topic, {0: [Record(b"x")] * 100})
     assert code("apply", "older.json") == 4, "the topic is another one"

@@ -1,4 +1,4 @@
-"""A secret that a manifest refers to is used to connect and is shown by nothing: no output, no log, no file that is written."""
+"""A secret of a manifest is used for the connection and appears in no output, log or file."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,9 @@ DAY_MS = 86_400_000
 
 
 def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: Path) -> None:
-    """validate, plan, show, apply, results, journal and the scan's export, at their most talkative: a planted secret is in none."""
+    """validate, plan, show, apply, results, journal and the scan's export, with full logging, show
+    no secret.
+    """
     topic = f"secret-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
     old = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)
@@ -33,7 +35,7 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
         "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: old}\n"
         f"spec:\n  topics: [{topic}]\n  keep: {{newerThan: 7d}}\n"
     )
-    shown = ""
+    outputs = ""
     for words in (
         ("validate", "manifests.yaml"),
         ("plan", "manifests.yaml", "--out", "plan.json", "-o", "json"),
@@ -50,8 +52,8 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
             PLANTED_SECRET=PLANTED,
         )
         assert answer.returncode == 0 or words[0] == "doctor", f"{words}: {answer.stderr}"
-        shown += answer.stdout + answer.stderr
+        outputs += answer.stdout + answer.stderr
     written = {path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"}
     assert {"plan.json", "results.json"} <= {path.name for path in written}
-    assert PLANTED not in shown
+    assert PLANTED not in outputs
     assert [str(path) for path in written if PLANTED.encode() in path.read_bytes()] == []

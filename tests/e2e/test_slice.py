@@ -1,4 +1,7 @@
-"""The main job as a user types it: validate, plan, apply, plan again; judged by Kafka's own tools, not by our client."""
+"""The main workflow as a user types it: validate, plan, apply, plan again.
+
+Kafka's own tools, not our client, show the effects.
+"""
 
 import json
 import time
@@ -37,7 +40,10 @@ def manifests(folder: Path, cluster: Cluster, policies: str, *, more: str = "") 
 
 
 def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) -> None:
-    """What the plan said happens, nothing else does, and the next plan is empty. Applying the same file twice changes nothing."""
+    """Exactly the planned changes happen, and the next plan is empty.
+
+    A second apply of the file changes nothing.
+    """
     mark = uuid4().hex[:8]
     topic, other, group, live = f"slice-{mark}", f"other-{mark}", f"dead-{mark}", f"live-{mark}"
     now_ms = int(time.time() * 1000)
@@ -87,9 +93,9 @@ spec:
     assert applied.returncode == 0, applied.stderr + applied.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
     assert log_start_offsets(cluster, other) == {0: 0}
-    left = list_groups(cluster)
-    assert group not in left
-    assert live in left
+    remaining = list_groups(cluster)
+    assert group not in remaining
+    assert live in remaining
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["exit_code"] == 0
     again = reconciler(tmp_path, "apply", "plan.json")
@@ -100,7 +106,9 @@ spec:
 
 
 def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
-    """A LeaderPolicy plan needs no Spark, and afterwards kafka-topics shows the first replica leading everywhere."""
+    """A LeaderPolicy plan needs no Spark; afterwards kafka-topics shows the first replica as leader
+    everywhere.
+    """
     topic = f"led-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2)))])
     moved = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1, 3]}]}
@@ -123,7 +131,7 @@ def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    """Exit 4, both ids named, nothing done."""
+    """Exit 4, the error names both ids, and nothing changes."""
     manifests(
         tmp_path,
         cluster,
@@ -138,7 +146,7 @@ def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: Path) -> None:
-    """--within cuts a floor that moved up since the review; --expect-digest refuses any other plan."""
+    """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan."""
     mark = uuid4().hex[:8]
     topic = f"bounded-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])

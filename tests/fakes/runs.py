@@ -64,7 +64,7 @@ def run(
     """Apply with a file journal in `folder` and a clock of its own."""
     clock = clock or Ticker()
     journal = journal or file_journal(folder / "journal.jsonl")
-    ended = apply(
+    outcomes = apply(
         actions,
         gateway=gateway,
         journal=journal,
@@ -78,7 +78,7 @@ def run(
         checked_at_ms=checked_at_ms,
         expires_at_ms=expires_at_ms,
     )
-    return Applied(list(ended), journal)
+    return Applied(list(outcomes), journal)
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:

@@ -1,6 +1,7 @@
-"""The facts that every report of a plan shows, whatever its sentences are: subjects, numbers, codes, counts and the digest.
+"""Checks that a report shows all facts of a plan: subjects, numbers, codes, counts, the digest.
 
-`assert_shown` renders a plan as text (in full and folded), as Markdown and as GitHub annotations, and looks for them.
+`assert_shown` renders a plan as text (in full and collapsed), as Markdown and as GitHub
+annotations, and searches for the facts. The sentences around the facts may be any.
 """
 
 import re
@@ -26,22 +27,24 @@ Spelling = Callable[[str], str]
 
 
 def assert_shown(plan: Plan) -> None:
-    """Raises AssertionError with the facts that a report of the plan does not show. The Markdown must fit into a comment uncut."""
+    """Assert that the reports of a plan show its facts, and that the Markdown fits into a comment."""
     assert_text(plan)
     assert_markdown(plan)
     assert_annotations(plan)
 
 
 def assert_text(plan: Plan) -> None:
-    """The full text has an item for each action; the folded one has an item for a topic of more than 20 partitions."""
+    """The full text has an item for each action; the collapsed text has one for each topic with
+    more than 20 partitions.
+    """
     for full in (True, False):
         lines = [line.plain for line in report.text(plan, full=full)]
-        shown = items(lines)
+        text_items = items(lines)
         expected = action_facts(plan.actions, spelling=str, full=full)
-        assert_items(without_reasons(shown, plan, escape.escape_sentence), expected)
-        assert len([item for item in shown if re.match(r"  [!~-] ", item)]) == len(expected)
-        assert_items(shown, block_facts(plan, spelling=str, prose=escape.escape_sentence, full=full))
-        assert_items(shown, header_facts(plan, spelling=str, prose=escape.escape_sentence))
+        assert_items(without_reasons(text_items, plan, escape.escape_sentence), expected)
+        assert len([item for item in text_items if re.match(r"  [!~-] ", item)]) == len(expected)
+        assert_items(text_items, block_facts(plan, spelling=str, prose=escape.escape_sentence, full=full))
+        assert_items(text_items, header_facts(plan, spelling=str, prose=escape.escape_sentence))
         assert totals(plan) in map(numbers, lines)
     full_text = items(line.plain for line in report.text(plan, full=True))
     for decision in plan.decisions:
@@ -51,14 +54,14 @@ def assert_text(plan: Plan) -> None:
 
 
 def assert_markdown(plan: Plan) -> None:
-    """Actions that cannot be undone come before the others; the last line names the digest."""
+    """Irreversible actions come first, and the last line has the digest."""
     text = report.markdown(plan)
-    shown = items(text.splitlines())
+    text_items = items(text.splitlines())
     assert 'truncated="no"' in text.splitlines()[0]
-    actions_shown = without_reasons(shown, plan, escape.markdown_prose)
+    actions_shown = without_reasons(text_items, plan, escape.markdown_prose)
     assert_items(actions_shown, action_facts(plan.actions, spelling=escape.markdown_code, full=False))
-    assert_items(shown, block_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose, full=False))
-    assert_items(shown, header_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose))
+    assert_items(text_items, block_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose, full=False))
+    assert_items(text_items, header_facts(plan, spelling=escape.markdown_code, prose=escape.markdown_prose))
     assert totals(plan) in map(numbers, text.splitlines())
     assert plan_file.digest(plan) in text.splitlines()[-1]
     for kind in (Waiting, Skipped):
@@ -102,7 +105,7 @@ def assert_annotations(plan: Plan) -> None:
 
 
 def items(lines: Iterable[str]) -> list[str]:
-    """Each line together with the lines below it that are indented deeper; an empty line ends an item."""
+    """Group each line with the more indented lines below it; an empty line ends an item."""
     grouped: list[str] = []
     indent = -1
     for line in lines:
@@ -117,24 +120,30 @@ def items(lines: Iterable[str]) -> list[str]:
     return grouped
 
 
-def without_reasons(shown: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
-    """The items without the actions' reasons, which repeat the numbers that are looked for."""
+def without_reasons(text_items: Iterable[str], plan: Plan, prose: Spelling) -> list[str]:
+    """Return the items without the reasons of actions, which repeat the numbers."""
     reasons = {prose(action.reason) for action in plan.actions}
-    return [re.sub("|".join(map(re.escape, reasons)), "", item) if reasons else item for item in shown]
+    return [re.sub("|".join(map(re.escape, reasons)), "", item) if reasons else item for item in text_items]
 
 
-def assert_items(shown: Sequence[str], expected: Iterable[Facts]) -> None:
+def assert_items(text_items: Sequence[str], expected: Iterable[Facts]) -> None:
     for facts in expected:
-        assert any(mentions(item, *facts) for item in shown), f"no item shows {facts} in:\n" + "\n".join(shown)
+        assert any(mentions(item, *facts) for item in text_items), f"no item shows {facts} in:\n" + "\n".join(
+            text_items
+        )
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of a line, as they are written."""
+    """Return the numbers of a line as they are written."""
     return re.findall(r"\d[\d,]*", text)
 
 
 def action_facts(actions: Iterable[Action], *, spelling: Spelling, full: bool) -> list[Facts]:
-    """Subject and numbers of each item about actions: one for a topic of more than 20 partitions unless it is full or unclean."""
+    """Return subject and numbers of each item about actions.
+
+    A topic with more than 20 partitions is one item, unless the text is full or the election
+    unclean.
+    """
     by_topic: dict[tuple[Address, str, bool], list[Action]] = defaultdict(list)
     for action in actions:
         by_topic[action.address.policy_address, action.address.name, action.irreversible].append(action)
@@ -166,7 +175,11 @@ def single_action_facts(action: Action, spelling: Spelling) -> Facts:
 
 
 def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
-    """Topic, partitions, and the records of all with the partition that loses most, or how many partitions move."""
+    """Return the facts of a collapsed topic.
+
+    For deletions: topic, partitions, all records, and the partition that loses most. For elections:
+    the number of partitions.
+    """
     topic = (spelling(escape.display_name(members[0].address.name)), f"{len(members):,}")
     deletions = [action for action in members if isinstance(action, DeleteRecords)]
     if deletions:
@@ -175,11 +188,11 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
         for action in deletions:
             skips.update(dict(action.skips))
         worst = sorted(skips, key=lambda group: (-skips[group], group))[:10]
-        rest = (f"{len(skips) - 10:,}",) if len(skips) > 10 else ()
+        skipped_count = (f"{len(skips) - 10:,}",) if len(skips) > 10 else ()
         total = f"{sum(action.records_max for action in deletions):,}"
         extreme = (str(largest.seen.log_start), str(largest.before_offset))
         readers = (fact for group in worst for fact in (spelling(escape.quoted(group)), f"{skips[group]:,}"))
-        return (*topic, total, spelling(format_subject(largest.address)), *extreme, *readers, *rest)
+        return (*topic, total, spelling(format_subject(largest.address)), *extreme, *readers, *skipped_count)
     moves = Counter(action.seen.leader for action in members if isinstance(action, ElectLeader))
     numbers = [action.address.partition for action in members]
     span = (formatting.span(numbers[0], numbers[-1]),) if spelling is str else ()  # text only
@@ -187,7 +200,7 @@ def topic_facts(members: Sequence[Action], spelling: Spelling) -> Facts:
 
 
 def folded_blocks(plan: Plan, *, full: bool) -> list[tuple[Blocked, int]]:
-    """The first block and the number of blocks of each item about blocks, in the order of a report."""
+    """Return the first block and the number of blocks of each item, in the order of a report."""
     by_topic: dict[tuple[Address, str, str, bool], list[Blocked]] = defaultdict(list)
     for decision in plan.decisions:
         if isinstance(decision, Blocked):
@@ -201,7 +214,7 @@ def folded_blocks(plan: Plan, *, full: bool) -> list[tuple[Blocked, int]]:
 
 
 def block_facts(plan: Plan, *, spelling: Spelling, prose: Spelling, full: bool) -> list[Facts]:
-    """Subject, code, reason and next step of each item about blocks."""
+    """Return subject, code, reason and next step of each item about blocks."""
     return [
         (
             *subject_facts(first.address, count, spelling), f"({spelling(first.code)})",
@@ -218,7 +231,7 @@ def subject_facts(address: Address, count: int, spelling: Spelling) -> Facts:
 
 
 def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Facts]:
-    """Limits that refuse, waivers, missing facts, targets, and the policies that act, with their owners."""
+    """Return exceeded limits, waivers, missing facts, targets, and policies with their owners."""
     facts = [(prose(verdict.message),) for verdict in plan.refused]
     facts += [(prose(sentence),) for sentence in plan.incomplete]
     facts += [(spelling(escape.display_name(target)),) for target in plan.targets]
@@ -231,7 +244,7 @@ def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling) -> list[Fac
 
 
 def totals(plan: Plan) -> list[str]:
-    """The numbers of the sentence that counts the plan's decisions; zero is not said."""
+    """Return the numbers of the sentence that counts the decisions; it omits zeros."""
     deletions = [action for action in plan.actions if isinstance(action, DeleteRecords)]
     elections = [action for action in plan.actions if isinstance(action, ElectLeader)]
     blocks = [decision for decision in plan.decisions if isinstance(decision, Blocked)]

@@ -1,4 +1,7 @@
-"""Rights for the principals of a guarded sandbox. For tests only: the reconciler itself never grants anything."""
+"""Grants permissions to the users of a sandbox's second listener.
+
+Only tests use it: the reconciler itself grants nothing.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from reconciler.sandbox.client import wait_until
-from reconciler.sandbox.clients import admin_client
+from reconciler.sandbox.client import admin_client, wait_until
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A right for a principal: `operation` on a topic, a group (`*` for all of them) or the cluster."""
+    """A permission of a user: `operation` on a topic, a group (`*` for all) or the cluster."""
 
     user: str
     operation: AclOperation
@@ -28,18 +30,21 @@ class Grant:
 
 
 def grant(bootstrap: str, grants: Iterable[Grant], *, deadline_s: float = 30) -> None:
-    """Allow, through a super user's listener, and wait until every broker knows. Raises KafkaException."""
+    """Create allowing ACLs through the plain listener, and wait until every broker has them.
+
+    Raises KafkaException.
+    """
     bindings = [
         AclBinding(
-            each.resource,
-            each.name,
+            requested.resource,
+            requested.name,
             ResourcePatternType.LITERAL,
-            f"User:{each.user}",
+            f"User:{requested.user}",
             "*",
-            each.operation,
+            requested.operation,
             AclPermissionType.ALLOW,
         )
-        for each in grants
+        for requested in grants
     ]
     admin = admin_client(bootstrap)
     for future in admin.create_acls(bindings).values():
@@ -50,12 +55,12 @@ def grant(bootstrap: str, grants: Iterable[Grant], *, deadline_s: float = 30) ->
             wait_until(
                 lambda client=client, binding=binding: binding in _acls(client, binding, deadline_s),  # type: ignore[misc]
                 deadline_s,
-                f"{binding.principal}'s {binding.operation.name} known to {server}",
+                f"{binding.principal}'s {binding.operation.name} permission on {server}",
             )
 
 
 def _acls(admin: AdminClient, binding: AclBinding, deadline_s: float) -> Sequence[AclBinding]:
-    wanted = AclBindingFilter(
+    acl_filter = AclBindingFilter(
         binding.restype,
         binding.name,
         binding.resource_pattern_type,
@@ -64,4 +69,4 @@ def _acls(admin: AdminClient, binding: AclBinding, deadline_s: float) -> Sequenc
         binding.operation,
         binding.permission_type,
     )
-    return tuple(admin.describe_acls(wanted).result(timeout=deadline_s))
+    return tuple(admin.describe_acls(acl_filter).result(timeout=deadline_s))

@@ -1,4 +1,7 @@
-"""The gateway on real brokers that do not behave: silence, slow replicas, no leader. What only they can show of the error table."""
+"""The gateway on real brokers with faults: silent brokers, slow replicas, missing leaders.
+
+Only real brokers show these rows of the error table.
+"""
 
 import fcntl
 import os
@@ -33,13 +36,13 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
-    yield made
-    made.close()
+    gateway = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
+    yield gateway
+    gateway.close()
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
-    """A topic with ten records in each partition, its replicas where the test wants them."""
+    """Create a topic with ten records per partition and these replicas."""
     name = f"faulty-{uuid.uuid4().hex[:12]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
     records = {number: [client.Record(b"x")] * 10 for number in range(len(assignment))}
@@ -48,17 +51,21 @@ def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
 
 
 def settled(cluster: Cluster) -> None:
-    """All brokers see each other and the partitions of this file are in sync again."""
+    """Wait until all brokers see each other and the partitions of this file are in sync."""
     everyone = {broker.id for broker in cluster.brokers}
     client.wait_until(
-        lambda: all(client.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
+        lambda: all(client.visible_brokers(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
         60,
         "all brokers",
     )
 
 
 def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """DeleteRecords to a stopped broker is read back, not judged; its offsets are Unread, never -1001; other leaders answer."""
+    """A DeleteRecords request to a paused broker is read back; its offsets are unknown, never
+    -1001.
+
+    Other leaders answer.
+    """
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
     gateway.read_partitions([quiet, well], offsets=True)
@@ -80,7 +87,9 @@ def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: K
 
 
 def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """REQUEST_TIMED_OUT: the answer waits for the slowest live replica, the leader has long advanced. So it is read back."""
+    """REQUEST_TIMED_OUT is read back: the answer waits for the slowest replica, but the leader has
+    deleted.
+    """
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
     leader = gateway.read_partitions([at], offsets=True)[at].leader
@@ -97,10 +106,13 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
 
 
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once: another client, another connection.
+    """While a DeleteRecords request waits for a slow replica, the leader's offsets can be read at
+    once.
 
-    Tried until it succeeds: a description goes to "the controller", as which a KRaft broker names any broker, the frozen one in two of
-    five tries here; that says nothing about the leader's connection. On a connection that the two shared no try could succeed.
+    The read uses another client and connection. The test repeats the read until it succeeds: a
+    description goes to "the controller", as which a KRaft broker names any broker, in two of five
+    attempts the paused one; that says nothing about the leader's connection. On a shared connection
+    no attempt could succeed.
     """
     tries = 16
     name = topic_on(cluster, *[(2, 3, 1)] * tries)
@@ -108,7 +120,7 @@ def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: Ka
 
 
 def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPartition) -> bool:
-    """Whether the log start was read while the deletion's answer was outstanding."""
+    """Whether the log start was read while the deletion had no answer yet."""
     gateway.refresh()
     gateway.read_partitions([at], offsets=True)
     answers: list[object] = []
@@ -127,35 +139,39 @@ def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPart
 
 
 def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """The only replica's broker is gone: no offsets, DeleteRecords says retry without effect, elections wait."""
+    """If the broker of the only replica is down, offsets are unknown, DeleteRecords is retried,
+    elections wait.
+    """
     name = topic_on(cluster, (3,), (2,))
-    lost, well = TopicPartition(name, 0), TopicPartition(name, 1)
+    leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
     cluster.terminate(3)
     try:
         gateway.refresh()
         client.wait_until(
-            lambda: gateway.read_partitions([lost], offsets=False)[lost].leader is None,
+            lambda: gateway.read_partitions([leaderless], offsets=False)[leaderless].leader is None,
             30,
             "the partition to be leaderless",
         )
-        now = gateway.read_partitions([lost, well], offsets=True)
-        answers = gateway.delete_records({lost: 5, well: 5})
-        election = gateway.elect_leaders(Election.PREFERRED, [lost])[lost]
-        unclean = gateway.elect_leaders(Election.UNCLEAN, [lost])[lost]
+        now = gateway.read_partitions([leaderless, healthy], offsets=True)
+        answers = gateway.delete_records({leaderless: 5, healthy: 5})
+        election = gateway.elect_leaders(Election.PREFERRED, [leaderless])[leaderless]
+        unclean = gateway.elect_leaders(Election.UNCLEAN, [leaderless])[leaderless]
     finally:
         cluster.restart(3)
         settled(cluster)
-    assert now[lost] is not None
-    assert isinstance(now[lost].log_start, Unknown)
-    assert (answers[lost].answer, answers[lost].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
-    assert answers[lost].no_effect
-    assert answers[well].answer is ResponseAction.DONE
+    assert now[leaderless] is not None
+    assert isinstance(now[leaderless].log_start, Unknown)
+    assert (answers[leaderless].answer, answers[leaderless].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
+    assert answers[leaderless].no_effect
+    assert answers[healthy].answer is ResponseAction.DONE
     assert (election.answer, election.code) == (ResponseAction.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
     assert (unclean.answer, unclean.code) == (ResponseAction.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
+    """With one silent broker an unlisted group is not absent, because its coordinator may be the
+    silent broker.
+    """
     name = f"nobody-{uuid.uuid4().hex[:12]}"
     client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
@@ -168,7 +184,10 @@ def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, ga
 
 
 def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
-    """The child that reads commits dies, as the library makes it while a coordinator moves: the next one answers."""
+    """The worker process that reads commits dies; the next one answers.
+
+    The library dies in this way while a coordinator moves.
+    """
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
@@ -185,23 +204,26 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
 
 
 def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
-    """A child that does not come back costs its deadline and no more, and says so."""
+    """A worker process that does not answer costs only its deadline, and the error says so."""
     workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
         fetch(workers, {"warm": None}, timeout_s=10)
         (worker,) = workers._idle
         os.kill(worker._process.pid, signal.SIGSTOP)
-        began = time.monotonic()
+        start = time.monotonic()
         answer = fetch(workers, {"group": None}, timeout_s=1.0)["group"]
         assert isinstance(answer, Unknown)
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - start < 30
     finally:
         workers.close()
 
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isolated: bool) -> None:
-    """The client library cannot ask for them, and once that ended the whole scan: its neighbours are read."""
+    """The client library cannot read these offsets; the other groups are still read.
+
+    This once ended the whole scan.
+    """
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
@@ -215,7 +237,10 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
 
 
 def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
-    """A process with many clients has many descriptors, and `select` knows a thousand. Once that ended an apply after its request had gone."""
+    """A process with many clients has many descriptors, and `select` supports about a thousand.
+
+    This once ended an apply after its request had been sent.
+    """
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
     reading, writing = os.pipe()
@@ -231,7 +256,7 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
 
 
 def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
-    """Its answer would be taken for that of the next question."""
+    """A late answer would be taken for the answer to the next request."""
     workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
     with pytest.raises(KeyError), workers._borrow_worker():
         raise KeyError
@@ -239,13 +264,16 @@ def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
 
 
 def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """An assertion of the library once ended the whole apply. Now it is an answer that proves nothing: the group is read back."""
+    """An assertion of the library is an answer that proves nothing, so the group is read back.
+
+    The assertion once ended the whole apply.
+    """
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
     (worker,) = gateway.session.removers._idle
-    asked: list[ItemResult] = []
-    thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
+    results: list[ItemResult] = []
+    thread = threading.Thread(target=lambda: results.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)
     try:
@@ -257,14 +285,17 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
         for broker in cluster.brokers:
             cluster.resume(broker.id)
         settled(cluster)
-    (answer,) = asked
+    (answer,) = results
     assert answer.answer is ResponseAction.READ_BACK
     assert not answer.no_effect
     assert gateway.delete_groups([group])[group].answer is ResponseAction.DONE
 
 
 def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
-    """A child whose parent is killed in the middle of a request ends, so that nothing is removed behind the back of the next run."""
+    """A worker process whose parent is killed during a request ends.
+
+    So it removes nothing while the next run already works.
+    """
     script = (
         "import sys, os, threading, time\n"
         "from reconciler.kafka.connect import Connection\n"

@@ -1,4 +1,4 @@
-"""The journal as a topic, on real brokers: never made by accident, read to its end, shared by runs."""
+"""The journal topic on real brokers: never created by accident, read to its end, shared by runs."""
 
 import uuid
 
@@ -14,6 +14,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.toolbox import run_kafka_tool
@@ -29,7 +30,7 @@ def connection(cluster: Cluster) -> Connection:
 
 
 @pytest.fixture
-def made() -> FakeCluster:
+def fake() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 1000)
     cluster.produce("orders", dict.fromkeys(range(1000), 100))
@@ -40,8 +41,11 @@ def unused() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
-def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
+def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """A missing topic is an error with the command that creates it, for reading and for writing.
+
+    The brokers of this test would create topics automatically.
+    """
     name = unused()
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
@@ -51,7 +55,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -60,7 +64,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
 
 
 def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
-    """One partition, never compacted, and making it twice is fine."""
+    """The topic has one partition and no compaction; creating it twice is not an error."""
     name = unused()
     for _ in range(2):
         journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
@@ -72,7 +76,7 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
 
 
 def everywhere(cluster: Cluster, name: str) -> None:
-    """Wait until every broker's metadata has the topic: Kafka 3.9 takes longer for that than 4."""
+    """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
     client.wait_until(
         lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
         30,
@@ -80,8 +84,10 @@ def everywhere(cluster: Cluster, name: str) -> None:
     )
 
 
-def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
+def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """A thousand intents, half of them proven unsent; two runs share the topic, and each read gets
+    the new lines.
+    """
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
@@ -90,7 +96,7 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
     )
     assert first.last_purges() == {}
-    actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
+    actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
     first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
     assert first.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
@@ -102,24 +108,28 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     assert len(second.open_intents("p")) == 500
 
 
-def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A topic of the same name that forgot everything is another journal."""
+def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """A new topic with the same name is a different journal."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     everywhere(cluster, name)
-    journal.record_intents([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
-    client.delete_topics(cluster.bootstrap_servers, [name])
+    journal.record_intents([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
+    kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="made again"):
-        journal.record_intents([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
+        journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
-    cluster: Cluster, connection: Connection, made: FakeCluster
+    cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
-    """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
+    """A compacted topic is refused: of an intent and its outcome, which share a key, only the
+    outcome would remain.
+
+    Then the purge clock would not know the intent.
+    """
     name = unused()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
@@ -128,11 +138,13 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     ):
         journal.last_purges()
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
-        journal.record_intents([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
-    """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
+    """Records of another writer make the clock unknown, so they are an error and not an empty
+    journal.
+    """
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)

@@ -1,4 +1,4 @@
-"""Ends that a commit has overtaken are read once more, on real brokers."""
+"""A second read of end offsets that a commit has passed, on real brokers."""
 
 from uuid import uuid4
 
@@ -31,9 +31,11 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
 
 
 def test_a_commit_of_a_live_group_is_held_against_the_end_of_now(cluster: Cluster) -> None:
-    """A live group once blocked its own purge for ever: its commit was always younger than the end that it was held against.
+    """A live group once blocked its own deletions for ever: its commit was newer than the end
+    offset of the scan.
 
-    The high watermark follows, the stable end does not move, and a commit above even the later end stays above it.
+    The second read raises the high watermark, not the stable end. A commit above the second end
+    stays above it.
     """
     topic = f"overtaken-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=3)])

@@ -124,7 +124,7 @@ def test_schema_and_models_agree(document: dict[str, Any]) -> None:
 
 @given(changed_manifests())
 def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
-    """The same data written as blocks and as one line yields the same errors."""
+    """Block style and flow style of the same data give the same errors."""
     stream = io.StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False

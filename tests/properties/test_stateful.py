@@ -27,8 +27,8 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
 from reconciler.policies import Policy
 from tests.fakes.cluster import FakeCluster, Fault, Request
-from tests.fakes.lab import Lab
 from tests.fakes.runs import Ticker, run
+from tests.fakes.timed_cluster import TimedCluster
 from tests.strategies.facts import NOW_MS, SECOND, cluster, floor, leaders, removal
 
 TOPICS = {"orders": 2, "clicks": 1}
@@ -120,7 +120,7 @@ class Storm(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lab = Lab(NOW_MS)
+        self.lab = TimedCluster(NOW_MS)
         self.folder = tempfile.TemporaryDirectory()
         self.journal = file_journal(Path(self.folder.name) / "journal.jsonl")
         self.policies: list[Policy] = []
@@ -306,7 +306,7 @@ class Storm(RuleBasedStateMachine):
 class _LabClock(Ticker):
     """Time passes for the world as well; what is to happen between two tries happens while the applier sleeps."""
 
-    def __init__(self, lab: Lab, watch: "_Watch") -> None:
+    def __init__(self, lab: TimedCluster, watch: "_Watch") -> None:
         super().__init__(lab.now_ms)
         self.lab = lab
         self.watch = watch

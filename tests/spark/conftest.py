@@ -1,4 +1,7 @@
-"""One warm Spark session for all tests here. Scans run on the shared brokers, on topics and groups of each test's own."""
+"""One warm Spark session for all tests of this folder.
+
+Scans run on the shared brokers, on topics and groups with unique names.
+"""
 
 import time
 import uuid
@@ -24,7 +27,7 @@ def connection(cluster: Cluster) -> Connection:
 
 @pytest.fixture
 def scanned(connection: Connection, engine: SparkTarget) -> Scan:
-    """`scanned(needs)`: a snapshot of the shared cluster, in the warm session."""
+    """`scanned(needs)` returns a snapshot of the shared cluster from the warm session."""
 
     def run(
         needs: ScanRequest,

@@ -1,7 +1,7 @@
-"""One scan as a process of its own, for engines that cannot share a process: arguments in, the snapshot as text out.
+"""Runs one scan as a process and prints the snapshot, for engines that cannot share a process.
 
-python scan_once.py BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]; ENGINE is a Spark master or an sc:// address. OBSERVED_AT_MS is fixed,
-so that equal clusters give equal snapshots.
+python scan_once.py BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]; ENGINE is a Spark master or an
+sc:// address. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
 """
 
 import pprint
@@ -39,14 +39,14 @@ def needs(topic: str, group: str) -> ScanRequest:
 
 
 def as_text(snapshot: ClusterSnapshot, topic: str, group: str) -> str:
-    """What this topic and these groups came to; other tests' subjects come and go on a shared cluster."""
+    """The facts of this topic and these groups only; other tests change the shared cluster."""
     partitions = {str(key): value for key, value in snapshot.partitions.items()}
     groups = {name: value for name, value in snapshot.groups.items() if name.startswith(group)}
     return pprint.pformat((snapshot.topics[topic], partitions, groups, snapshot.groups_incomplete), width=160)
 
 
 def shipped_to(session: "SparkSession") -> str:
-    """Where a worker of this session found the readers."""
+    """The path from which a worker of this session imported the code."""
 
     def where(batches):  # type: ignore[no-untyped-def]
         import pyarrow as pa
@@ -61,8 +61,8 @@ def shipped_to(session: "SparkSession") -> str:
 
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
-    pairs = dict(each.split("=", 1) for each in conf)
-    chosen = (
+    pairs = dict(pair.split("=", 1) for pair in conf)
+    target = (
         SparkTarget(remote=engine, conf=pairs) if engine.startswith("sc://") else SparkTarget(master=engine, conf=pairs)
     )
     snapshot = scan(
@@ -70,10 +70,10 @@ def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> Non
         KafkaSession(Connection(tuple(bootstrap.split(",")))),
         observed_at_ms=OBSERVED_AT_MS,
         last_purges={},
-        engine=chosen,
-        progress=lambda said: print(said, file=sys.stderr),
+        engine=target,
+        progress=lambda message: print(message, file=sys.stderr),
     )
-    print("code from", shipped_to(PendingSession(chosen).result()), file=sys.stderr)
+    print("code from", shipped_to(PendingSession(target).result()), file=sys.stderr)
     close()
     print(as_text(snapshot, topic, group))
 

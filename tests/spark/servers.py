@@ -1,4 +1,7 @@
-"""Spark's own servers, started from the pip package: a standalone cluster and a Connect server, on loopback, ended with the test."""
+"""Starts Spark's own servers from the pip package: a standalone cluster and a Connect server.
+
+They listen on loopback and end with the test.
+"""
 
 import os
 import subprocess
@@ -18,7 +21,8 @@ HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 120
 CONNECT_LOG = "connect.log"
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""JVM flags for servers that live for minutes: most of what they do is to start and to compile."""
+"""JVM flags for servers that run for minutes and spend most of that time on start and compilation.
+"""
 
 
 GUARD = """\
@@ -36,11 +40,15 @@ server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 threading.Thread(target=end_with_parent, daemon=True).start()
 os._exit(server.wait() & 0xFF)
 """
-"""Runs a server until it ends or standard input is closed, which happens also where the process that started it is killed."""
+"""Runs a server until it ends, or until standard input closes, which also happens if its parent is
+killed.
+"""
 
 
 def free_port() -> int:
-    """A port that no outgoing connection is given by chance before the server listens there."""
+    """A port outside the range of outgoing connections, so that it stays free until the server
+    listens.
+    """
     return free_addresses(1)[0].port
 
 
@@ -48,7 +56,10 @@ def free_port() -> int:
 def process(
     log: Path, *command: str, environment: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A server with its words in `log`. It does not know this package: its directory is elsewhere and no path leads here."""
+    """Start a server with its output in `log`.
+
+    The server cannot import this package: it runs in another folder without a path to it.
+    """
     with log.open("wb") as out:
         started = subprocess.Popen(
             [sys.executable, "-S", "-c", GUARD, *command],
@@ -73,7 +84,10 @@ def process(
 
 
 def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool], what: str) -> None:
-    """Wait until `ready`. Raises RuntimeError at once where the server ended instead, TimeoutError after START_LIMIT_S."""
+    """Wait until `ready`.
+
+    Raises RuntimeError if the server ends first, TimeoutError after START_LIMIT_S.
+    """
 
     def ready_or_ended() -> bool:
         if server.poll() is not None:
@@ -85,7 +99,7 @@ def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], b
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """One Master and two Workers of one core each; its `spark://` address."""
+    """Run one Master and two Workers with one core each; yields the `spark://` address."""
     port, ui = free_port(), free_port()
     spark_class = str(HOME / "bin" / "spark-class")
     master = f"spark://127.0.0.1:{port}"
@@ -125,7 +139,10 @@ def standalone(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def connect_server(folder: Path, port: int | None = None, *, java_options: str = "") -> Iterator[str]:
-    """A Spark Connect server with two cores; its `sc://` address. Its log is CONNECT_LOG in the folder."""
+    """Run a Spark Connect server with two cores; yields the `sc://` address.
+
+    Its log is CONNECT_LOG in the folder.
+    """
     port = port or free_port()
     conf = {
         "spark.master": "local[2]",

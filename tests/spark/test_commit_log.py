@@ -1,4 +1,6 @@
-"""The commit log as our decoder reads it, against Kafka's own tool: every way in which a group can commit, on real brokers."""
+"""The decoded commit log agrees with Kafka's own tool, for every way of committing, on real
+brokers.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +19,7 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -26,7 +29,7 @@ PARTITIONS, RECORDS = 2, 10
 
 @contextmanager
 def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> Iterator[None]:
-    """A member of the new protocol that has committed these offsets and stays."""
+    """A member of the consumer protocol that has committed these offsets and stays."""
     silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
@@ -51,7 +54,9 @@ def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[
 def commit_in_transaction(
     servers: str, group: str, topic: str, offsets: Mapping[int, int], *, abort: bool
 ) -> Iterator[None]:
-    """The commit of a read-process-write loop: written before the block, in force or taken back after it."""
+    """Commit in a transaction, as a read-process-write loop does; the transaction ends after the
+    block.
+    """
     producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{group}-tx", "log_level": 0})
     producer.init_transactions(60)
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
@@ -69,10 +74,10 @@ def commit_in_transaction(
 
 
 def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
-    """CURRENT-OFFSET by group and partition, of `kafka-consumer-groups --describe --offsets`."""
-    chosen = [word for group in groups for word in ("--group", group)]
-    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *chosen)
-    found: dict[tuple[str, int], int] = {}
+    """CURRENT-OFFSET by group and partition, from `kafka-consumer-groups --describe --offsets`."""
+    group_arguments = [word for group in groups for word in ("--group", group)]
+    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *group_arguments)
+    offsets: dict[tuple[str, int], int] = {}
     names: list[str] = []
     for line in answer.splitlines():
         words = line.split()
@@ -80,13 +85,17 @@ def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], 
             names = words
         elif names and words and words[0] in groups:
             row = dict(zip(names, words, strict=False))
-            found[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
-    return found
+            offsets[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
+    return offsets
 
 
 def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Classic and new-protocol members, standalone and transactional commits, with metadata and without: the same positions, each with
-    the topic's id, each a sign of life from after the test began."""
+    """Classic and consumer-protocol members, standalone and transactional commits give equal
+    offsets.
+
+    With and without metadata, each commit has the topic's id and an activity time after the start
+    of the test.
+    """
     servers = cluster.bootstrap_servers
     began_ms = time.time_ns() // 1_000_000
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
@@ -102,9 +111,11 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
         client.member(servers, classic, [unique]),
         new_protocol_commits(servers, new, unique, {0: 1, 1: 2}),
     ):
-        everything = [(unique, number) for number in range(PARTITIONS)]
+        partitions = [(unique, number) for number in range(PARTITIONS)]
         client.wait_until(
-            lambda: set(client.committed(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
+            lambda: set(kafka_client.committed_offsets(servers, classic, partitions).values()) == {RECORDS},
+            60,
+            "the commits",
         )
         expected = told_by_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
@@ -126,7 +137,7 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
 
 
 def activities(connection: Connection, servers: str) -> dict[str, int]:
-    """Newest activity by group, of a log that was read to its end."""
+    """Newest activity by group, after a complete read of the log."""
     batch = read_commit_log(KafkaSession(connection), sorted(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     rows = batch.to_pylist()
     assert all(row["error"] is None for row in rows)
@@ -134,7 +145,7 @@ def activities(connection: Connection, servers: str) -> dict[str, int]:
 
 
 def test_a_commit_that_was_taken_back_is_a_sign_of_life(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """A transaction that was aborted moves no position, and Kafka shows none; somebody was at work all the same."""
+    """An aborted transaction moves no offset, and Kafka shows none; it still counts as activity."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     group = f"{unique}-aborted"
@@ -146,8 +157,11 @@ def test_a_commit_that_was_taken_back_is_a_sign_of_life(cluster: Cluster, connec
 
 
 def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Commits behind one that waits for its transaction are read: the log was once read up to the stable end and called read, and
-    groups at work looked idle."""
+    """Commits after an open transaction are read.
+
+    The log was once read only up to the last stable offset and called complete, so that active
+    groups looked idle.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     count = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
@@ -159,14 +173,18 @@ def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connecti
     began_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, waiting, unique, {0: 1}, abort=False):
         client.commit(servers, behind, {(unique, 0): 2})
-        found = activities(connection, servers)
-    assert found[behind] >= began_ms - 1
-    assert found[waiting] >= began_ms - 1
+        by_group = activities(connection, servers)
+    assert by_group[behind] >= began_ms - 1
+    assert by_group[waiting] >= began_ms - 1
 
 
 def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """A leader that has just taken over may know of fewer records than the one before it had: three are there at first, seven were promised,
-    and four more come later. Once the three counted as read to the end."""
+    """Records that a new leader gets late are read, too: three exist at first, seven are expected,
+    four come later.
+
+    A new leader may know fewer records than the one before it. Three records once counted as a
+    complete read.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     group = f"{unique}-late"
@@ -180,8 +198,8 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
     _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
     log = PartitionLog(place, start=start, end=start + 7)
-    with ThreadPoolExecutor(1) as aside:
-        later = aside.submit(lambda: (time.sleep(1.5), commit(4)))
+    with ThreadPoolExecutor(1) as executor:
+        later = executor.submit(lambda: (time.sleep(1.5), commit(4)))
         consume(KafkaSession(connection), [log], None)
         later.result()
     assert log.error is None
@@ -189,7 +207,7 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
 
 
 def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Records that were promised and never come leave the partition unread after the connection's patience."""
+    """If expected records never come, the partition is unread after the connection's timeout."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))

@@ -1,4 +1,4 @@
-"""Each source is read once per scan, counted where it happens: the tasks that Spark ran."""
+"""Each source is read once per scan, by the count of Spark's tasks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def jobs() -> dict[int, Any]:
-    """Spark's own record of the jobs it ran in this session, by id."""
+    """Spark's record of the jobs of this session, by id."""
     assert SparkContext._active_spark_context is not None
-    found = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
-    return {found.apply(index).jobId(): found.apply(index) for index in range(found.size())}
+    jobs = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
+    return {jobs.apply(index).jobId(): jobs.apply(index) for index in range(jobs.size())}
 
 
 def stages(job: Any) -> Iterator[tuple[int, int]]:
@@ -34,8 +34,11 @@ def stages(job: Any) -> Iterator[tuple[int, int]]:
 
 
 def test_scan_reads_each_source_once(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Offsets, commits and the commit log, with readers, named groups, evidence and counts of records: one job of two stages, one task
-    per chunk and one for the shuffle. Joining two sources once read one of them twice, in silence."""
+    """A full scan is one job of two stages: one task per chunk, and one for the shuffle.
+
+    The scan reads offsets, commits, the commit log, consumers, named groups, evidence and record
+    counts. A join of two sources once read one of them twice, silently.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
     client.produce(servers, unique, {number: [Record(b"x")] * 3 for number in (0, 1)})

@@ -1,4 +1,6 @@
-"""The scan in a warm session against real brokers: facts, readers, evidence, and what is left unread on purpose."""
+"""The scan in a warm session against real brokers: facts, consumers, evidence, and unrequested
+facts.
+"""
 
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, G
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.spark.conftest import Scan
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -28,7 +31,7 @@ def topics(*names: str) -> tuple[Selector, ...]:
 
 @contextmanager
 def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
-    """A member of the new protocol that has joined and committed nothing."""
+    """A member of the consumer protocol that has joined and not committed."""
     silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
@@ -49,7 +52,11 @@ def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
 
 
 def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Log start, ends and the first offset at or after an instant, per partition; no such record is None, never -1 (trap 2)."""
+    """Log start, ends and the first offset at or after an instant; a missing record is None, never
+    -1.
+
+    (trap 2)
+    """
     servers = cluster.bootstrap_servers
     now = time.time_ns() // 1_000_000
     client.create_topics(servers, [Topic(unique, partitions=2)])
@@ -69,19 +76,24 @@ def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str)
 
 
 def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """The stable end is the read-committed one: records of an open transaction lie above it (trap 8)."""
+    """The stable end is the read-committed one: records of an open transaction are above it (trap
+    8).
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 4})
-    with client.open_transaction(servers, unique, [0], transactional_id=unique):
+    with kafka_client.open_transaction(servers, unique, [0], transactional_id=unique):
         client.produce(servers, unique, {0: [Record(b"y")] * 2})
         facts = scanned(ScanRequest(topics=(TopicRequest(topics=topics(unique), offsets=True),))).partitions
-    found = facts[TopicPartition(unique, 0)]
-    assert (found.stable_end, found.high_watermark) == (4, 7)
+    partition = facts[TopicPartition(unique, 0)]
+    assert (partition.stable_end, partition.high_watermark) == (4, 7)
 
 
 def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Whoever stands below the stable end is told, an absent commit counts as the log start, a named group wherever it stands."""
+    """Groups below the stable end are listed, a missing commit counts as the log start.
+
+    A named group is always listed.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
     client.produce(servers, unique, {number: [Record(b"x")] * 10 for number in (0, 1)})
@@ -98,29 +110,33 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
     snapshot = scanned(ScanRequest(topics=(need,)))
     topic_id = snapshot.topics[unique].topic_id
     assert isinstance(topic_id, str)
-    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     named = ConsumerPosition(f"{unique}-named", 10, topic_id=topic_id)
-    assert zero.readers == (ConsumerPosition(f"{unique}-behind", 3), named)
-    assert one.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
-    assert zero.readers_below == 10
+    assert first.readers == (ConsumerPosition(f"{unique}-behind", 3), named)
+    assert second.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
+    assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
 
 
 def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """A commit outlives its topic: the reader's topic id is then not the topic's (trap 15)."""
+    """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap
+    15).
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 5})
     with client.member(servers, f"{unique}-g", [unique]):
         client.wait_until(
-            lambda: client.committed(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5, 30, "the member's commit"
+            lambda: kafka_client.committed_offsets(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5,
+            30,
+            "the member's commit",
         )
         need = TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
         before = scanned(ScanRequest(topics=(need,)))
     (reader,) = before.partitions[TopicPartition(unique, 0)].readers
     assert reader.topic_id == before.topics[unique].topic_id
     client.commit(servers, f"{unique}-kept", {(unique, 0): 5})
-    client.delete_topics(servers, [unique])
+    kafka_client.delete_topics(servers, [unique])
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"y")] * 9})
     client.commit(servers, f"{unique}-g", {(unique, 0): 2})
@@ -131,7 +147,7 @@ def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster,
 
 
 def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """State, type, counts, fingerprint, and the newest sign of life with the place of the record that shows it."""
+    """State, type, counts, fingerprint, and the newest activity with the position of its record."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
     before = time.time_ns() // 1_000_000
@@ -154,7 +170,11 @@ def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> No
 
 
 def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit log tells (traps 5 and 18)."""
+    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit
+    log shows it.
+
+    (traps 5 and 18)
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     needs = ScanRequest(groups=(GroupRequest(groups=topics(f"{unique}-g"), activity=True),))
@@ -168,27 +188,29 @@ def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, s
 
 
 def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Leaders alone need no offsets, no groups and no Spark; all topics are listed, and the last purge is the journal's."""
+    """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes
+    from the journal.
+    """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
-    said: list[str] = []
+    messages: list[str] = []
     needs = ScanRequest(topics=(TopicRequest(topics=topics(unique), last_purge=True),))
-    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=said.append)
+    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=messages.append)
     assert set(snapshot.partitions) == {TopicPartition(unique, 0), TopicPartition(unique, 1)}
-    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
-    assert (zero.leader, zero.replicas, set(zero.in_sync)) == (1, (1, 2), {1, 2})
-    assert (zero.last_purge_ms, one.last_purge_ms) == (None, 77)
-    assert zero.log_start is NOT_ASKED
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    assert (first.leader, first.replicas, set(first.in_sync)) == (1, (1, 2), {1, 2})
+    assert (first.last_purge_ms, second.last_purge_ms) == (None, 77)
+    assert first.log_start is NOT_ASKED
     assert snapshot.groups == {}
     assert snapshot.topics[f"{unique}-other"].topic_id is NOT_ASKED
     assert snapshot.readers_incomplete is NOT_ASKED
     assert snapshot.cluster_records is NOT_ASKED
     assert snapshot.topics_incomplete is None
-    assert not any("Spark" in line for line in said)
+    assert not any("Spark" in line for line in messages)
 
 
 def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Two needs that meet on a topic are answered per partition, each with all that some need asks of it."""
+    """If two requests select a topic, each partition has every fact that one of them requests."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=3)])
     client.produce(servers, unique, {number: [Record(b"x")] * (number + 1) for number in range(3)})
@@ -210,7 +232,9 @@ def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster,
 
 
 def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """An exact name without a topic is absent from a complete listing, and still is after the scan (trap 16)."""
+    """A topic that does not exist is absent from a complete listing, and the scan does not create
+    it (trap 16).
+    """
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})),

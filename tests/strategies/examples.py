@@ -133,7 +133,7 @@ def satisfied(address: str) -> Satisfied:
 
 def plan(*decisions: Decision, **changes: Any) -> Plan:
     """A plan of the cluster prod-eu, made at 2026-11-21T10:00:00Z."""
-    made = Plan(
+    example = Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
@@ -146,7 +146,7 @@ def plan(*decisions: Decision, **changes: Any) -> Plan:
             ),
         ),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(example, **changes)
 
 
 def plan_text(plan: Plan) -> str:

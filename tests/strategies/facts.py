@@ -40,8 +40,8 @@ def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> 
 
 def cluster(**spec: Any) -> Cluster:
     """The cluster prod-eu; spec by manifest keys."""
-    made = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
-    return Cluster.model_validate(manifest("Cluster", "prod-eu", made)).declared(
+    fields = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
+    return Cluster.model_validate(manifest("Cluster", "prod-eu", fields)).declared(
         SourceLocation("manifests/cluster.yaml", 1, 1)
     )
 
@@ -50,23 +50,23 @@ def floor(
     *topics: str, name: str = "gdpr", line: int = 9, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> RetentionFloor:
     """A floor on `orders` unless topics are given; patterns get an expectAtMost that does not bind."""
-    chosen = list(topics) or ["orders"]
-    if any(map(is_pattern, chosen)):
+    selectors = list(topics) or ["orders"]
+    if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
-    made = manifest("RetentionFloor", name, {"topics": chosen, **spec}, **(envelope or {}))
-    return RetentionFloor.model_validate(made).declared(SourceLocation("manifests/floors.yaml", line, 1))
+    fields = manifest("RetentionFloor", name, {"topics": selectors, **spec}, **(envelope or {}))
+    return RetentionFloor.model_validate(fields).declared(SourceLocation("manifests/floors.yaml", line, 1))
 
 
 def removal(
     *groups: str, name: str = "dead", line: int = 4, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> GroupRemoval:
     """A removal of `old-etl` unless groups are given, idle for three days."""
-    chosen = list(groups) or ["old-etl"]
+    selectors = list(groups) or ["old-etl"]
     spec.setdefault("idleFor", "3d")
-    if any(map(is_pattern, chosen)):
+    if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
-    made = manifest("GroupRemoval", name, {"groups": chosen, **spec}, **(envelope or {}))
-    return GroupRemoval.model_validate(made).declared(SourceLocation("manifests/groups.yaml", line, 1))
+    fields = manifest("GroupRemoval", name, {"groups": selectors, **spec}, **(envelope or {}))
+    return GroupRemoval.model_validate(fields).declared(SourceLocation("manifests/groups.yaml", line, 1))
 
 
 def leaders(
@@ -75,8 +75,8 @@ def leaders(
     """Preferred leaders of every topic unless topics or partitions are given."""
     if "partitions" not in spec:
         spec["topics"] = list(topics) or ["*"]
-    made = manifest("LeaderPolicy", name, spec, **(envelope or {}))
-    return LeaderPolicy.model_validate(made).declared(SourceLocation("manifests/leaders.yaml", line, 1))
+    fields = manifest("LeaderPolicy", name, spec, **(envelope or {}))
+    return LeaderPolicy.model_validate(fields).declared(SourceLocation("manifests/leaders.yaml", line, 1))
 
 
 def waiver(
@@ -94,7 +94,7 @@ def partition(
     """A healthy partition with offsets 0 to 100. `at`: age in ms → first offset at or after NOW_MS minus that age."""
     end = facts.pop("end", 100)
     answers = {NOW_MS - age: answer for age, answer in (at or {}).items()}
-    made: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "topic_id": TOPIC_ID,
         "leader": 1,
         "replicas": (1, 2, 3),
@@ -107,7 +107,7 @@ def partition(
         "readers_below": end,
         "last_purge_ms": None,
     }
-    return PartitionFacts(partition=TopicPartition(topic, number), **(made | facts))
+    return PartitionFacts(partition=TopicPartition(topic, number), **(defaults | facts))
 
 
 def reader(group: str, committed: int, **facts: Any) -> ConsumerPosition:
@@ -116,18 +116,18 @@ def reader(group: str, committed: int, **facts: Any) -> ConsumerPosition:
 
 
 def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> TopicFacts:
-    made: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "topic_id": TOPIC_ID,
         "internal": False,
         "cleanup_policy": frozenset({"delete"}),
         "records": 1000,
     }
-    return TopicFacts(name=name, partitions=partitions, **(made | facts))
+    return TopicFacts(name=name, partitions=partitions, **(defaults | facts))
 
 
 def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any) -> GroupFacts:
     """A classic group, EMPTY, with twelve commits on three topics, last active `idle` ms ago."""
-    made: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "listed": True,
         "type": GroupType.CLASSIC,
         "state": GroupState.EMPTY,
@@ -137,31 +137,31 @@ def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any)
         "last_activity_ms": idle if isinstance(idle, Unknown) else NOW_MS - idle,
         "newest_record": (17, 4711),
     }
-    return GroupFacts(group=name, **(made | facts))
+    return GroupFacts(group=name, **(defaults | facts))
 
 
 def snapshot(*facts: PartitionFacts | TopicFacts | GroupFacts, **changes: Any) -> ClusterSnapshot:
     """Everything listed, everything read. A topic without facts of its own has as many partitions as were given."""
-    partitions = {one.partition: one for one in facts if isinstance(one, PartitionFacts)}
+    partitions = {fact.partition: fact for fact in facts if isinstance(fact, PartitionFacts)}
     numbers: dict[str, int] = {}
     for name in partitions:
         numbers[name.topic] = max(numbers.get(name.topic, 0), name.partition + 1)
     topics = {name: topic(name, count) for name, count in numbers.items()}
-    topics |= {one.name: one for one in facts if isinstance(one, TopicFacts)}
-    made: dict[str, Any] = {
+    topics |= {fact.name: fact for fact in facts if isinstance(fact, TopicFacts)}
+    defaults: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
         "observed_at_ms": NOW_MS,
         "brokers": (1, 2, 3),
         "topics": topics,
-        "groups": {one.group: one for one in facts if isinstance(one, GroupFacts)},
+        "groups": {fact.group: fact for fact in facts if isinstance(fact, GroupFacts)},
         "partitions": partitions,
         "readers_incomplete": None,
         "cluster_records": 100_000,
     }
-    return ClusterSnapshot(**(made | changes))
+    return ClusterSnapshot(**(defaults | changes))
 
 
 def planned(policies: Policy | list[Policy], facts: ClusterSnapshot, **changes: Any) -> Plan:
     """The plan of one or more policies on these facts."""
-    chosen = policies if isinstance(policies, list) else [policies]
-    return planner.plan(**({"cluster": cluster(), "policies": chosen, "waivers": (), "snapshot": facts} | changes))
+    policy_list = policies if isinstance(policies, list) else [policies]
+    return planner.plan(**({"cluster": cluster(), "policies": policy_list, "waivers": (), "snapshot": facts} | changes))

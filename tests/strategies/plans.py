@@ -1,6 +1,7 @@
-"""Plans, decisions and names as Hypothesis strategies: valid by the model's rules, hostile wherever text is free.
+"""Hypothesis strategies of plans, decisions and names: valid models with hostile free text.
 
-Names are texts of an alphabet, not regular expressions: Hypothesis draws a text at once and an expression character by character.
+Names are texts of an alphabet and not regular expressions, because Hypothesis draws a text at once
+and an expression character by character.
 """
 
 import string
@@ -31,7 +32,8 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, Lag
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""For unit tests, which are whole in seconds; properties take their profile's number."""
+"""Fewer examples for unit tests, which must be quick; properties use the number of their profile.
+"""
 
 NASTY = (
     "\x1b[31mred\x1b[0m",
@@ -84,7 +86,7 @@ modes = st.sampled_from(Mode)
 
 @st.composite
 def guards(draw: st.DrawFn) -> Preconditions:
-    """Any guard: what it was decided under is policy."""
+    """Any preconditions; they come from the policy."""
     readers = draw(st.lists(st.builds(AcceptedLag, group_ids, offsets), max_size=3, unique_by=lambda r: r.group))
     return Preconditions(
         consumers=draw(st.sampled_from(LagPolicy)),
@@ -97,7 +99,7 @@ def guards(draw: st.DrawFn) -> Preconditions:
 
 @st.composite
 def delete_records(draw: st.DrawFn) -> DeleteRecords:
-    """A purge with `log_start < before_offset <= stable_end <= high_watermark`."""
+    """A deletion with `log_start < before_offset <= stable_end <= high_watermark`."""
     log_start = draw(st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 2)))
     stable_end = draw(st.integers(log_start + 1, 2**63 - 1))
     partition = TopicPartition(draw(topics), draw(partition_numbers))
@@ -127,7 +129,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
 
 @st.composite
 def delete_groups(draw: st.DrawFn) -> DeleteGroup:
-    """A removal; without evidence only where idle_for_ms is 0."""
+    """A group removal; it lacks evidence only if idle_for_ms is 0."""
     group = draw(group_ids)
     idle_for_ms = draw(st.integers(0, 10**12))
     evidence = idle_for_ms > 0 or draw(st.booleans())
@@ -152,7 +154,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
 
 @st.composite
 def elections(draw: st.DrawFn) -> ElectLeader:
-    """A preferred election of the first replica, or an unclean one of a leaderless partition."""
+    """A preferred election of the first replica, or an unclean election of a leaderless partition."""
     partition = TopicPartition(draw(topics), draw(partition_numbers))
     replicas = draw(replica_lists)
     preferred = draw(st.booleans())
@@ -232,7 +234,7 @@ sources = st.builds(
 
 @st.composite
 def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_size: int = 8) -> Plan:
-    """A whole plan, its decisions in address order and each subject decided once."""
+    """A plan with its decisions in address order and one decision per subject."""
     observed_at_ms = draw(st.integers(0, 4_102_444_800_000))
     return Plan(
         cluster=draw(policies),

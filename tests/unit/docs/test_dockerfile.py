@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from reconciler import cli
-from tests.matrix import JAVAS, PYTHONS
+from tools.version_matrix import JAVAS, PYTHONS
 
 ROOT = Path(__file__).parents[3]
 RECIPE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

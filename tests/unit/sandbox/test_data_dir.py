@@ -1,4 +1,4 @@
-"""A sandbox removes its own folder, and no path that only looks as if it were one."""
+"""A sandbox removes its own data folder, and no other path that looks similar."""
 
 import tempfile
 from pathlib import Path
@@ -11,33 +11,33 @@ from reconciler.sandbox import data_dir
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The system's temporary folder, for this test only; beside it a working tree with something in it."""
-    made = tmp_path / "tmp"
-    made.mkdir()
+    """The system's temporary folder for this test; beside it is a working tree with a file."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
     tree = tmp_path / "tree"
     (tree / ".git").mkdir(parents=True)
     (tree / "kafka-sandbox-x").mkdir()
     (tree / "kafka-sandbox-x" / "file").write_text("kept")
-    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.chdir(tree)
-    return made
+    return folder
 
 
 def contents(path: Path) -> list[str]:
-    return sorted(str(each.relative_to(path)) for each in path.rglob("*"))
+    return sorted(str(entry.relative_to(path)) for entry in path.rglob("*"))
 
 
 def test_folder_of_a_sandbox_goes_with_all_in_it(temporary: Path) -> None:
-    """Its own folder, also one level deeper (base_dir); a second time changes nothing."""
+    """`remove` works for the folder, also one level deeper; a second call changes nothing."""
     for parent in (temporary, temporary / "deeper"):
-        made = parent / "kafka-sandbox-tests-1"
-        (made / "data-1").mkdir(parents=True)
-        data_dir.remove(made)
-        assert not made.exists()
-        data_dir.remove(made)
+        folder = parent / "kafka-sandbox-tests-1"
+        (folder / "data-1").mkdir(parents=True)
+        data_dir.remove(folder)
+        assert not folder.exists()
+        data_dir.remove(folder)
 
 
-WITHIN_THE_TEST = [
+PATHS_IN_THE_TEST_FOLDER = [
     "",
     ".",
     "..",
@@ -52,12 +52,15 @@ WITHIN_THE_TEST = [
     "{tmp}/kafka-sandbox-link",
     "{tmp}/link/kafka-sandbox-x",
 ]
-"""All of them are below the test's own folder, so that a broken guard costs the test and nothing else."""
+"""All paths are inside the test's own folder, so that a broken check cannot damage other files."""
 
 
-@pytest.mark.parametrize("path", WITHIN_THE_TEST)
+@pytest.mark.parametrize("path", PATHS_IN_THE_TEST_FOLDER)
 def test_folder_of_anything_else_is_refused_untouched(temporary: Path, path: str) -> None:
-    """A working tree was once emptied by such a removal: relative, empty, outside, misnamed or linked paths remove nothing."""
+    """Relative, empty, outside, misnamed or linked paths remove nothing.
+
+    Such a removal once emptied a working tree.
+    """
     tree = temporary.parent / "tree"
     (temporary / "other").mkdir()
     (temporary / "kafka-sandbox-link").symlink_to(tree)
@@ -71,6 +74,6 @@ def test_folder_of_anything_else_is_refused_untouched(temporary: Path, path: str
 @pytest.mark.usefixtures("temporary")
 @pytest.mark.parametrize("path", ["/", "/kafka-sandbox-x", "/home", "/tmp/../kafka-sandbox-x"])
 def test_folder_far_outside_is_no_sandboxs(path: str) -> None:
-    """Asked about only: no test may hand such a path to anything that removes."""
+    """This test only checks the path: a test must not pass such a path to a removal."""
     with pytest.raises(SandboxError):
         data_dir.assert_sandbox_dir(Path(path))

@@ -1,4 +1,4 @@
-"""The sending part of an apply as a process of its own, to be killed: reads pickled actions, sends them, says what became of them."""
+"""Applies pickled actions in a process that a trial kills. Prints each outcome."""
 
 import pickle
 import sys
@@ -14,9 +14,9 @@ from reconciler.kafka.session import KafkaSession
 
 
 def main() -> None:
-    actions_path, journal_path, servers, timeout_s, settings_path = sys.argv[1:]
+    actions_path, journal_path, servers, timeout_s, tuning_path = sys.argv[1:]
     actions = pickle.loads(Path(actions_path).read_bytes())
-    tuning: Tuning = pickle.loads(Path(settings_path).read_bytes())
+    tuning: Tuning = pickle.loads(Path(tuning_path).read_bytes())
     gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=float(timeout_s))))
     for outcome in apply(
         actions,

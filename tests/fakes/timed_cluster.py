@@ -1,6 +1,6 @@
-"""A cluster in memory with a memory: when records were written and groups were active. It shows itself as the scan would.
+"""A fake cluster that records when records were written and groups were active.
 
-The stateful property drives planner, recheck and applier with it, against one and the same world.
+It builds the snapshots that a scan would return. The stateful property test runs planner, recheck and executor against it.
 """
 
 from bisect import bisect_left
@@ -26,8 +26,8 @@ SILENT = Unknown("its broker did not answer")
 
 
 @dataclass
-class Lab:
-    """The verbs of the world, each with its trace. `now_ms` moves by `pass_time` only."""
+class TimedCluster:
+    """Changes of the cluster with their timestamps. Only `pass_time` moves `now_ms`."""
 
     now_ms: int
     cluster: FakeCluster = field(default_factory=FakeCluster)
@@ -47,52 +47,52 @@ class Lab:
         groups = [name for name, group in self.cluster.groups.items() if any(at.topic == topic for at in group.commits)]
         self.cluster.delete_topic(topic)
         for group in groups:
-            self._trace(group)
+            self._record_activity(group)
 
     def produce(self, at: TopicPartition, count: int) -> None:
-        found = self.cluster.topics.get(at.topic)
-        if found is None or at.partition not in found.partitions or found.partitions[at.partition].leader is None:
+        topic = self.cluster.topics.get(at.topic)
+        if topic is None or at.partition not in topic.partitions or topic.partitions[at.partition].leader is None:
             return
         self.cluster.produce(at.topic, {at.partition: count})
-        self.written.setdefault((found.topic_id, at.partition), []).extend([self.now_ms] * count)
+        self.written.setdefault((topic.topic_id, at.partition), []).extend([self.now_ms] * count)
 
     def commit(self, group: str, at: TopicPartition, offset: int) -> None:
-        found = self.cluster.topics.get(at.topic)
-        if found is not None and at.partition in found.partitions:
-            self.cluster.commit(group, {at: min(offset, found.partitions[at.partition].high_watermark)})
-            self._trace(group)
+        topic = self.cluster.topics.get(at.topic)
+        if topic is not None and at.partition in topic.partitions:
+            self.cluster.commit(group, {at: min(offset, topic.partitions[at.partition].high_watermark)})
+            self._record_activity(group)
 
     def join(self, group: str) -> None:
         self.cluster.join(group)
-        self._trace(group)
+        self._record_activity(group)
 
     def leave(self, group: str) -> None:
         if group in self.cluster.groups and self.cluster.groups[group].members:
             self.cluster.leave(group)
-            self._trace(group)
+            self._record_activity(group)
 
     def snapshot(self, needs: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
-        """Everything there is, more than `needs` asks; of silent brokers nothing."""
+        """All facts of the cluster, also those that `needs` does not request; Unknown for silent brokers."""
         instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
-        found: list[PartitionFacts | TopicFacts | GroupFacts] = []
+        all_facts: list[PartitionFacts | TopicFacts | GroupFacts] = []
         cluster_records = 0
         for name, topic in self.cluster.topics.items():
-            ats = [TopicPartition(name, number) for number in topic.partitions]
-            partitions = [self._partition(at, instants, last_purges.get(at)) for at in ats]
+            keys = [TopicPartition(name, number) for number in topic.partitions]
+            partitions = [self._partition(at, instants, last_purges.get(at)) for at in keys]
             records = sum(
-                one.high_watermark - one.log_start
-                for one in partitions
-                if isinstance(one.high_watermark, int) and isinstance(one.log_start, int)
+                partition.high_watermark - partition.log_start
+                for partition in partitions
+                if isinstance(partition.high_watermark, int) and isinstance(partition.log_start, int)
             )
             cluster_records += records
-            found += partitions
-            found.append(
-                facts.topic(name, len(ats), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
+            all_facts += partitions
+            all_facts.append(
+                facts.topic(name, len(keys), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
             )
-        found += [self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)]
+        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)]
         silent = SILENT if self.cluster.silent else None
         return facts.snapshot(
-            *found,
+            *all_facts,
             observed_at_ms=self.now_ms,
             brokers=self.cluster.brokers,
             groups_incomplete=silent,
@@ -102,29 +102,29 @@ class Lab:
 
     def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
         topic = self.cluster.topics[at.topic]
-        now = self.cluster.partition(at)
-        lost: Unknown | None = SILENT if now.leader in self.cluster.silent or now.leader is None else None
+        partition = self.cluster.partition(at)
+        unread: Unknown | None = SILENT if partition.leader in self.cluster.silent or partition.leader is None else None
 
-        def told(fact: int | None) -> int | Unknown | None:
-            return fact if lost is None else lost
+        def known(fact: int | None) -> int | Unknown | None:
+            return fact if unread is None else unread
 
         written = self.written.get((topic.topic_id, at.partition), [])
 
         def offset_at(instant: int) -> int | None:
-            found = max(bisect_left(written, instant), now.log_start)
-            return found if found < now.high_watermark else None
+            offset = max(bisect_left(written, instant), partition.log_start)
+            return offset if offset < partition.high_watermark else None
 
         return facts.partition(
             at.partition,
             topic=at.topic,
             topic_id=topic.topic_id,
-            leader=now.leader,
-            replicas=now.replicas,
-            in_sync=tuple(sorted(now.in_sync)),
-            log_start=told(now.log_start),
-            end=told(now.high_watermark),
-            offsets_at={instant: told(offset_at(instant)) for instant in instants},
-            readers=self._readers(at, now.log_start),
+            leader=partition.leader,
+            replicas=partition.replicas,
+            in_sync=tuple(sorted(partition.in_sync)),
+            log_start=known(partition.log_start),
+            end=known(partition.high_watermark),
+            offsets_at={instant: known(offset_at(instant)) for instant in instants},
+            readers=self._readers(at, partition.log_start),
             last_purge_ms=last_purge_ms,
         )
 
@@ -154,6 +154,6 @@ class Lab:
             newest_record=(0, offset),
         )
 
-    def _trace(self, group: str) -> None:
+    def _record_activity(self, group: str) -> None:
         self._log_end += 1
         self.active[group] = (self.now_ms, self._log_end)
