@@ -13,7 +13,7 @@ from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
 from reconciler.model.plan import Plan
 from reconciler.plan import document
-from reconciler.plan.review import compare
+from reconciler.plan.diff import compare
 from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
 
