@@ -167,10 +167,10 @@ def test_a_reader_that_nobody_reviewed_is_beyond_review() -> None:
     assert bounded(ignoring(), reviewed) == ignoring()
     assert (
         beyond(ignoring(("late", 51_999)), reviewed)
-        == 'larger: nobody reviewed that group "late" skips records from 51999'
+        == 'larger: the reviewed plan does not let group "late" skip records from 51999'
     )
     assert beyond(ignoring(("late", 52_000), ("new", 98_000)), reviewed).endswith(
-        'group "new" skips records from 98000'
+        'group "new" skip records from 98000'
     )
 
 
@@ -242,7 +242,7 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     file = tmp_path / "reviewed.json"
     document.write(reviewed, file)
     saved = document.open_plan(file)
-    assert isinstance(saved, document.Saved)
+    assert isinstance(saved, document.PlanFile)
     assert restrict_to(ours, saved) == restrict_to(ours, reviewed)
     assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
     assert compare(saved, ours).tally == compare(reviewed, ours).tally
