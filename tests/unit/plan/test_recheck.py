@@ -144,7 +144,10 @@ def test_a_purge_that_somebody_did_first_is_satisfied(log_start: int) -> None:
 @pytest.mark.parametrize(
     ("facts", "detail"),
     [
-        ({"topic_id": OTHER_ID}, f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan"),
+        (
+            {"topic_id": OTHER_ID},
+            f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
+        ),
         (
             {"topic_id": OTHER_ID, "log_start": LOST},
             f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
@@ -193,7 +196,10 @@ def test_a_purge_of_which_something_cannot_be_read_again_fails_unsent(facts: dic
 
 def test_what_could_not_be_read_again_is_named() -> None:
     """Subject and reason, as in the plan."""
-    assert purged(readers=LOST) == (Status.FAILED, "the consumers of orders[3] could not be read: broker 2 did not answer")
+    assert purged(readers=LOST) == (
+        Status.FAILED,
+        "the consumers of orders[3] could not be read: broker 2 did not answer",
+    )
     assert purged(readers_below=5) == (Status.FAILED, "consumers were not looked for up to 98213")
     assert purged(log_start=LOST) == (
         Status.FAILED,
