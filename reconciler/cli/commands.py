@@ -66,7 +66,7 @@ class LazyGroup(TyperGroup):
         if args[:2] == ["plan", "diff"]:
             args = ["plan diff", *args[2:]]
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and name in COMMANDS:
+        if command is not None and name is not None and name in COMMANDS:
             command = self.commands[name] = load_command(name)
         return name, command, rest
 

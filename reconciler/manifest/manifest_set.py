@@ -51,7 +51,7 @@ class ManifestSet:
     @property
     def policies(self) -> tuple[Policy, ...]:
         """The policies of all clusters."""
-        return _of_role(Policy, self.entries)
+        return _of_role(Policy, self.entries)  # type: ignore[type-abstract]
 
     @property
     def waivers(self) -> tuple[Waiver, ...]:
@@ -73,7 +73,7 @@ class ManifestSet:
         paths = {entry.path for entry in entries}
         return ClusterManifests(
             cluster=clusters[name],
-            policies=tuple(sorted(_of_role(Policy, entries), key=lambda policy: policy.address)),
+            policies=tuple(sorted(_of_role(Policy, entries), key=lambda policy: policy.address)),  # type: ignore[type-abstract]
             waivers=tuple(sorted(_of_role(Waiver, entries), key=lambda waiver: waiver.address)),
             files=tuple(sorted((f for f in self.files if f.path in paths), key=lambda file: file.path)),
         )

@@ -76,7 +76,7 @@ def parse_manifest(
         )
     else:
         diagnostics.extend(issue_diagnostics(source, root, manifest.problems_at(now_ms), address=address))
-        manifest = manifest.declared(source.location(root.span))
+        manifest = manifest.with_location(source.location(root.span))
     if name is None:
         return None
     cluster = None if model is Cluster else _text_at(root, "metadata", "cluster")

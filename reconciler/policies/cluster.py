@@ -81,7 +81,7 @@ class ClusterSpec(BaseModel):
     protect: Protect = Field(
         default_factory=Protect, description="What loses nothing, whatever a policy says.", examples=[{"groups": ["a"]}]
     )
-    limits: Limits = Field(  # type: ignore[valid-type]  # made of the limits of all operations
+    limits: Limits = Field(  # made of the limits of all operations
         default_factory=Limits, description="Bounds of one plan; only a Waiver gets past.", examples=[{"groups": 20}]
     )
     journal: JournalSpec = Field(

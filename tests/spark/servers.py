@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -97,6 +98,10 @@ def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], b
     wait_until(ready_or_ended, START_LIMIT_S, what)
 
 
+def _registered(log: Path) -> bool:
+    return "Successfully registered with master" in log.read_text(errors="replace")
+
+
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
     """Run one Master and two Workers with one core each; yields the `spark://` address."""
@@ -128,12 +133,7 @@ def standalone(folder: Path) -> Iterator[str]:
             )
             workers.append((server, log))
         for server, log in workers:
-            wait_for(
-                server,
-                log,
-                lambda log=log: "Successfully registered with master" in log.read_text(errors="replace"),
-                "a Spark worker",
-            )
+            wait_for(server, log, partial(_registered, log), "a Spark worker")
         yield master
 
 

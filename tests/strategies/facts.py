@@ -41,7 +41,7 @@ def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> 
 def cluster(**spec: Any) -> Cluster:
     """The cluster prod-eu; spec by manifest keys."""
     fields = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
-    return Cluster.model_validate(manifest("Cluster", "prod-eu", fields)).declared(
+    return Cluster.model_validate(manifest("Cluster", "prod-eu", fields)).with_location(
         SourceLocation("manifests/cluster.yaml", 1, 1)
     )
 
@@ -54,7 +54,7 @@ def floor(
     if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
     fields = manifest("RetentionFloor", name, {"topics": selectors, **spec}, **(envelope or {}))
-    return RetentionFloor.model_validate(fields).declared(SourceLocation("manifests/floors.yaml", line, 1))
+    return RetentionFloor.model_validate(fields).with_location(SourceLocation("manifests/floors.yaml", line, 1))
 
 
 def removal(
@@ -66,7 +66,7 @@ def removal(
     if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
     fields = manifest("GroupRemoval", name, {"groups": selectors, **spec}, **(envelope or {}))
-    return GroupRemoval.model_validate(fields).declared(SourceLocation("manifests/groups.yaml", line, 1))
+    return GroupRemoval.model_validate(fields).with_location(SourceLocation("manifests/groups.yaml", line, 1))
 
 
 def leaders(
@@ -76,14 +76,14 @@ def leaders(
     if "partitions" not in spec:
         spec["topics"] = list(topics) or ["*"]
     fields = manifest("LeaderPolicy", name, spec, **(envelope or {}))
-    return LeaderPolicy.model_validate(fields).declared(SourceLocation("manifests/leaders.yaml", line, 1))
+    return LeaderPolicy.model_validate(fields).with_location(SourceLocation("manifests/leaders.yaml", line, 1))
 
 
 def waiver(
     policy: str, limit: str, value: float, *, name: str = "once", expires: str = "2026-12-01T00:00:00Z"
 ) -> Waiver:
     spec = {"policy": policy, "limit": limit, "value": value, "expires": expires}
-    return Waiver.model_validate(manifest("Waiver", name, spec)).declared(
+    return Waiver.model_validate(manifest("Waiver", name, spec)).with_location(
         SourceLocation("manifests/waivers.yaml", 1, 1)
     )
 

@@ -1,7 +1,6 @@
 """Each objection: its code, the names and numbers of what is in the way, the fields that the next step changes, and whether a fact is unread."""
 
 import pytest
-from reconciler.policies.floor_partition import FloorEvaluator
 
 from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
@@ -10,13 +9,14 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, GroupType, Unknown
 from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
 from reconciler.operations.topic_checks import (
+    cleanup_policy_block,
     leadership,
     suggestion,
     system_topic_block,
     unknown_partition,
     unknown_topic,
 )
-from reconciler.policies.retention_floor import cleanup_policy_block
+from reconciler.policies.retention_floor import FloorEvaluator
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
     DAY,
