@@ -63,7 +63,7 @@ def _report(
         failures.append(away)
         cluster = part.cluster
         console.print_error(f"{cluster.metadata.name}: {away}")
-        return drifting.out_of_sight(
+        return drifting.unreachable_report(
             cluster.metadata.name,
             cluster.spec.cluster_id,
             str(away),

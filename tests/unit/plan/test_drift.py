@@ -12,7 +12,7 @@ from reconciler.model.names import NOWHERE, Address
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
-from reconciler.plan.drift import DriftReport, Sort
+from reconciler.plan.drift import DriftReport, DriftType
 from tests.strategies import examples
 from tests.strategies.examples import purge, removal
 from tests.strategies.facts import HOUR, NOW_MS
@@ -35,10 +35,10 @@ def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
     """The three operations and a blocked subject are drift, each with its sort, its next step and since now."""
     report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
     assert [(str(s.address), s.sort, s.code, s.since_ms) for s in report.subjects] == [
-        ("GroupRemoval/dead-etl/billing-x", Sort.BLOCKED, "B204", NOW_MS),
-        ("GroupRemoval/dead-etl/old-etl", Sort.GROUP, None, NOW_MS),
-        ("LeaderPolicy/all/payments[0]", Sort.LEADER, None, NOW_MS),
-        ("RetentionFloor/orders-gdpr/orders[0]", Sort.RECORDS, None, NOW_MS),
+        ("GroupRemoval/dead-etl/billing-x", DriftType.BLOCKED, "B204", NOW_MS),
+        ("GroupRemoval/dead-etl/old-etl", DriftType.GROUP, None, NOW_MS),
+        ("LeaderPolicy/all/payments[0]", DriftType.LEADER, None, NOW_MS),
+        ("RetentionFloor/orders-gdpr/orders[0]", DriftType.RECORDS, None, NOW_MS),
     ]
     assert [s.next_step for s in report.subjects] == [
         "let it catch up",
@@ -72,7 +72,7 @@ def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() ->
     """What could not be read is exit 1, and real drift beside it is still exit 2: the stronger statement."""
     unread = drift.report(plan_of(blocked(unread=True)))
     assert unread.subjects == ()
-    assert [s.sort for s in unread.unread] == [Sort.UNREAD]
+    assert [s.sort for s in unread.unread] == [DriftType.UNREAD]
     assert drift.exit_code([unread]) == 1
     incomplete = drift.report(plan_of(incomplete=("the list of groups may be short",)))
     assert drift.exit_code([incomplete]) == 1
@@ -129,7 +129,7 @@ def test_what_lies_below_an_unread_topic_or_policy_keeps_its_drift(whole: str) -
 def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
     """A cluster that did not answer at all is exit 1 with the reason, and drift → away → drift keeps the first instant; nothing known is nothing made up."""
     first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR))
-    away = drift.out_of_sight(
+    away = drift.unreachable_report(
         "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR, previous=[first]
     )
     assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in away.unread] == [
@@ -138,12 +138,12 @@ def test_a_cluster_out_of_sight_is_unread_and_remembers_its_drift() -> None:
     ]
     assert (away.cluster, away.observed_at_ms) == ("prod-eu", NOW_MS - HOUR)
     unseen = away.unread[0]
-    assert (unseen.sort, unseen.code) == (Sort.UNREAD, "B103")
+    assert (unseen.sort, unseen.code) == (DriftType.UNREAD, "B103")
     assert (unseen.detail, unseen.next_step) == ("no broker answered", "see why the cluster could not be read")
     assert away.incomplete == ("no broker answered",)
     assert drift.exit_code([away]) == 1
     assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR
-    unknown = drift.out_of_sight("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
+    unknown = drift.unreachable_report("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
     assert unknown.unread == unknown.subjects == ()
     assert not unknown.in_sync
 
