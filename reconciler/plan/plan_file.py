@@ -34,7 +34,8 @@ SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
 LINE_MAX = 64 * 1024 * 1024
 """Characters. A line with 100,000 accepted readers has about ten million."""
 
-_RANGES = re.compile(r"[0-9]{1,10}(-[0-9]{1,10})?(,[0-9]{1,10}(-[0-9]{1,10})?)*")
+_NUMBER = "(0|[1-9][0-9]{0,9})"
+_RANGES = re.compile(rf"{_NUMBER}(-{_NUMBER})?(,{_NUMBER}(-{_NUMBER})?)*")
 _HINT = "a plan file holds one decision per line; do not reformat it"
 
 
@@ -91,15 +92,19 @@ class SatisfiedRow:
             raise ValueError(f"partitions is {shorten(self.partitions)}, expected ranges such as 0-4,6 of a topic")
 
     def decisions(self) -> Iterator[Satisfied]:
-        """Yield a decision per subject. Raises ValueError for a range that runs backwards or beyond the last partition number."""
+        """Yield a decision per subject. Raises ValueError for ranges that `ranges` would not write."""
         if self.partitions is None:
             yield Satisfied(self.address)
             return
+        last = -2
         for run in self.partitions.split(","):
             low, _, high = run.partition("-")
-            if not int(low) <= int(high or low) < 2**31:
-                raise ValueError(f"partitions is {shorten(self.partitions)}: {run} is no range of partition numbers")
-            for partition in range(int(low), int(high or low) + 1):
+            first, before, last = int(low), last, int(high or low)
+            if not before + 1 < first <= last < 2**31 or (high and first == last):
+                raise ValueError(
+                    f"partitions is {shorten(self.partitions)}: {run} is no range of numbers in ascending order"
+                )
+            for partition in range(first, last + 1):
                 yield Satisfied(Address(self.address.kind, self.address.policy, self.address.name, partition))
 
 
@@ -234,6 +239,7 @@ def schema() -> Schema:
     """Return the JSON Schema of the plan file: a newer minor version may add fields, so no object forbids them."""
     [made], definitions = _HEADER.schemas()
     made["properties"]["format_version"]["pattern"] = rf"^{FORMAT_MAJOR}\.[0-9]+$"
+    made["properties"]["plan_digest"]["pattern"] = "^sha256:[0-9a-f]{64}$"
     for name, codec in _codecs(operations.OPERATIONS).items():
         rows, more = codec.schemas()
         definitions |= more
