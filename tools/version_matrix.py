@@ -134,7 +134,7 @@ def create_environment(python: Path, name: str) -> Path:
     if not (folder / ".ready").exists():
         print(f"matrix: creating {folder}", file=sys.stderr, flush=True)
         subprocess.run([python, "-m", "venv", folder], check=True)
-        pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements.lock"], check=True)
         subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", ROOT], check=True)
         (folder / ".ready").touch()
