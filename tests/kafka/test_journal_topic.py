@@ -112,7 +112,7 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
     client.delete_topics(cluster.bootstrap_servers, [name])
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    with pytest.raises(JournalUnavailable, match="made again"):
+    with pytest.raises(JournalUnavailable, match="created again"):
         journal.record_intents([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 

@@ -169,7 +169,7 @@ def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path
     actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
     room = 500  # an intent and a part of its outcome
     with full_disk(room):
-        ended = {o.actions.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
+        ended = {o.action.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
     assert ended["GroupRemoval"].status is Status.APPLIED
     assert ended["RetentionFloor"].status is Status.NOT_ATTEMPTED
     assert [each.event for each in journal.entries()] == [Event.INTENT]
