@@ -22,8 +22,8 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.group_offsets import read_commits
 from reconciler.kafka.groups import GroupListing, list_groups
-from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, offset_rows, read_watermarks
-from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch
+from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, read_offsets, read_watermarks
+from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
@@ -131,7 +131,8 @@ class PartitionsReader(DataSourceReader):
             yield _leaderless(partition.metadata)
             return
         with closing(KafkaSession(self.options.connection)) as session:
-            batch = offset_rows(session, partition.chunk.requests)
+            answers = read_offsets(session, partition.chunk.requests)
+        batch = offset_batch(partition.chunk.requests, answers)
         keys = zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)
         rows = [partition.metadata[key] for key in keys]
         columns = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(_METADATA)]
