@@ -1,4 +1,4 @@
-"""The gateway on real brokers that do not behave: silence, slow replicas, no leader. What only they can show of the error table."""
+"""The gateway on real brokers with faults: silent brokers, slow replicas, no leader."""
 
 import fcntl
 import os
@@ -39,7 +39,7 @@ def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
-    """A topic with ten records in each partition, its replicas where the test wants them."""
+    """A topic with ten records in each partition and these replicas."""
     name = f"faulty-{uuid.uuid4().hex[:12]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
     records = {number: [client.Record(b"x")] * 10 for number in range(len(assignment))}
@@ -48,7 +48,7 @@ def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
 
 
 def settled(cluster: Cluster) -> None:
-    """All brokers see each other and the partitions of this file are in sync again."""
+    """Wait until all brokers see each other."""
     everyone = {broker.id for broker in cluster.brokers}
     client.wait_until(
         lambda: all(client.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
@@ -57,8 +57,8 @@ def settled(cluster: Cluster) -> None:
     )
 
 
-def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """DeleteRecords to a stopped broker is read back, not judged; its offsets are Unread, never -1001; other leaders answer."""
+def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """DeleteRecords to a paused broker is read back; its offsets are Unknown, never -1001; other leaders answer."""
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
     gateway.read_partitions([quiet, well], offsets=True)
@@ -79,8 +79,8 @@ def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: K
         assert now[well].log_start == 5
 
 
-def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """REQUEST_TIMED_OUT: the answer waits for the slowest live replica, the leader has long advanced. So it is read back."""
+def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """REQUEST_TIMED_OUT is read back: the answer waits for the slowest live replica, and the leader has advanced."""
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
     leader = gateway.read_partitions([at], offsets=True)[at].leader
@@ -97,7 +97,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
 
 
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once: another client, another connection.
+    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once, over another connection.
 
     Tried until it succeeds: a description goes to "the controller", as which a KRaft broker names any broker, the frozen one in two of
     five tries here; that says nothing about the leader's connection. On a connection that the two shared no try could succeed.
@@ -126,8 +126,8 @@ def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPart
         settled(cluster)
 
 
-def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """The only replica's broker is gone: no offsets, DeleteRecords says retry without effect, elections wait."""
+def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """Without the broker of the only replica there are no offsets, DeleteRecords means retry, and elections wait."""
     name = topic_on(cluster, (3,), (2,))
     lost, well = TopicPartition(name, 0), TopicPartition(name, 1)
     cluster.terminate(3)
@@ -155,7 +155,7 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
 
 
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
+    """With a silent broker an unlisted group is not absent: its coordinator may be the silent broker."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
     client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
@@ -167,8 +167,8 @@ def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, ga
     assert isinstance(listed, Unknown)
 
 
-def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
-    """The child that reads commits dies, as the library makes it while a coordinator moves: the next one answers."""
+def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
+    """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
@@ -184,8 +184,8 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
         workers.close()
 
 
-def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
-    """A child that does not come back costs its deadline and no more, and says so."""
+def test_gateway_a_worker_that_hangs_is_given_up(cluster: Cluster) -> None:
+    """A worker process that hangs costs its deadline and no more."""
     workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
         fetch(workers, {"warm": None}, timeout_s=10)
@@ -200,8 +200,8 @@ def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isolated: bool) -> None:
-    """The client library cannot ask for them, and once that ended the whole scan: its neighbours are read."""
+def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isolated: bool) -> None:
+    """The client library cannot read them, which once ended the scan: the other groups are read."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
@@ -214,8 +214,8 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
     }
 
 
-def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
-    """A process with many clients has many descriptors, and `select` knows a thousand. Once that ended an apply after its request had gone."""
+def test_answers_of_a_worker_are_read_above_descriptor_1023() -> None:
+    """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
     reading, writing = os.pipe()
@@ -230,16 +230,16 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
-    """Its answer would be taken for that of the next question."""
+def test_a_worker_with_an_outstanding_answer_is_not_reused() -> None:
+    """Its answer would be taken for the answer to the next request."""
     workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
     with pytest.raises(KeyError), workers._borrow_worker():
         raise KeyError
     assert workers._idle == []
 
 
-def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """An assertion of the library once ended the whole apply. Now it is an answer that proves nothing: the group is read back."""
+def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """An assertion of the library once ended the apply. Now the group is read back."""
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
@@ -264,7 +264,7 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
 
 
 def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
-    """A child whose parent is killed in the middle of a request ends, so that nothing is removed behind the back of the next run."""
+    """A worker whose parent is killed during a request ends, so that it removes no group during the next run."""
     script = (
         "import sys, os, threading, time\n"
         "from reconciler.kafka.connect import Connection\n"

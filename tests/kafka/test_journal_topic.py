@@ -1,4 +1,4 @@
-"""The journal as a topic, on real brokers: never made by accident, read to its end, shared by runs."""
+"""The journal in a topic, on real brokers: never created by accident, read to its end, shared by runs."""
 
 import uuid
 
@@ -40,8 +40,10 @@ def unused() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
-def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
+def test_journal_topic_is_never_created_by_accident(
+    cluster: Cluster, connection: Connection, made: FakeCluster
+) -> None:
+    """A missing topic is an error with the command that creates it, on brokers with automatic creation."""
     name = unused()
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
@@ -59,8 +61,8 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
-def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
-    """One partition, never compacted, and making it twice is fine."""
+def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connection: Connection) -> None:
+    """It has one partition, is never compacted, and a second creation changes nothing."""
     name = unused()
     for _ in range(2):
         journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
@@ -81,7 +83,7 @@ def everywhere(cluster: Cluster, name: str) -> None:
 
 
 def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
+    """A thousand intents, half of them proven unsent, in a topic that two runs share; each call reads the new lines."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
@@ -102,8 +104,10 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     assert len(second.open_intents("p")) == 500
 
 
-def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A topic of the same name that forgot everything is another journal."""
+def test_journal_topic_that_was_created_again_is_not_trusted(
+    cluster: Cluster, connection: Connection, made: FakeCluster
+) -> None:
+    """A new topic of the same name is another journal."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
@@ -119,7 +123,7 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
 def test_journal_topic_that_is_compacted_is_not_trusted(
     cluster: Cluster, connection: Connection, made: FakeCluster
 ) -> None:
-    """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
+    """Compaction would keep only the outcome of an intent and its outcome, which share a key, and break the purge clock."""
     name = unused()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
@@ -132,7 +136,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
-    """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
+    """With records of another writer the purge clock is unknown, so the read is an error."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)

@@ -1,4 +1,4 @@
-"""Ends that a commit has overtaken are read once more, on real brokers."""
+"""High watermarks below a commit are read again, on real brokers."""
 
 from uuid import uuid4
 
@@ -30,10 +30,10 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
     )
 
 
-def test_a_commit_of_a_live_group_is_held_against_the_end_of_now(cluster: Cluster) -> None:
-    """A live group once blocked its own purge for ever: its commit was always younger than the end that it was held against.
+def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Cluster) -> None:
+    """A live group once blocked its own purge for ever: its commit was always newer than the end.
 
-    The high watermark follows, the stable end does not move, and a commit above even the later end stays above it.
+    The high watermark is updated, the stable end is not, and a commit above the new end stays above it.
     """
     topic = f"overtaken-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=3)])
