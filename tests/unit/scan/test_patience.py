@@ -6,6 +6,7 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import log_size
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -53,8 +54,8 @@ def test_a_partition_of_the_log_without_both_ends_costs_no_time(
     log_start: int | Unknown, high_watermark: int | Unknown
 ) -> None:
     """Its size was once minus two thousand million, which took the time of all other partitions."""
-    assert requests.log_size(Watermarks(log_start, high_watermark)) == 0
-    assert requests.log_size(Watermarks(3, 9)) == 6
+    assert log_size(Watermarks(log_start, high_watermark)) == 0
+    assert log_size(Watermarks(3, 9)) == 6
 
 
 def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
