@@ -37,7 +37,7 @@ TOLD: Mapping[Verb, str] = {
     "init": "Write first manifests and workflows for a cluster.",
     "validate": "Check manifests without a cluster.",
     "clusters": "List the clusters that the manifests name.",
-    "doctor": "Connect, check versions, clock and rights.",
+    "doctor": "Check versions, clock and rights of a cluster.",
     "plan": "Show what would change on the cluster, and why.",
     "plan-diff": "Show what changed between two saved plans.",
     "show": "Render a saved plan in any format.",
@@ -47,7 +47,7 @@ TOLD: Mapping[Verb, str] = {
     "watch": "Converge in a loop on the purge clock, until Ctrl-C or SIGTERM.",
     "drift": "A read-only plan for schedules: exit 2 on drift.",
     "scan": "Read what the policies need; write it as Parquet.",
-    "journal": "Show what was intended and what became of it, oldest first.",
+    "journal": "Print the intents and outcomes of all runs, oldest first.",
     "schema": "Write the JSON Schemas of manifests, plans and results.",
 }
 """In the order of `--help`."""

@@ -31,8 +31,8 @@ def add_package(session: "SparkSession") -> None:
         _add(session, folder / name, data)
         return
     # A Connect server copies the content.
-    with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as folder:
-        _add(session, Path(folder) / name, data)
+    with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as temporary:
+        _add(session, Path(temporary) / name, data)
 
 
 def archive() -> bytes:

@@ -243,15 +243,14 @@ def test_group_whose_commits_failed_or_are_missing() -> None:
 
 def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
     """The coordinator omits commits on topics that the caller may not describe, so a removal would name too few."""
-    for told, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
-        found = group_facts(group_row(commits=told, commit_keys=keys))
+    for commits, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
+        found = group_facts(group_row(commits=commits, commit_keys=keys))
         if known:
-            assert (found.commits, found.fingerprint) == (told, "f" * 64)
+            assert (found.commits, found.fingerprint) == (commits, "f" * 64)
         else:
             for fact in (found.commits, found.commit_topics, found.fingerprint):
-                assert f"the commit log holds {keys} commits of the group, and its coordinator told {told}" in reason(
-                    fact
-                )
+                expected = f"the commit log holds {keys} commits of the group, its coordinator has {commits}"
+                assert expected in reason(fact)
         assert found.newest_record == (3, 9)
 
 
