@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "init": LazyCommand("init", "init", "Write the first manifests and workflows for a cluster."),
     "validate": LazyCommand("validate", "validate", "Check manifests without a cluster."),
     "clusters": LazyCommand("clusters", "clusters", "List the clusters of the manifests."),
-    "doctor": LazyCommand("doctor", "doctor", "Connect, check versions, clock and rights."),
+    "doctor": LazyCommand("doctor", "doctor", "Check versions, clock and rights of a cluster."),
     "plan": LazyCommand("plan", "plan", "Show what would change on the cluster, and why."),
     "plan diff": LazyCommand("plan", "plan_diff", "Show what changed between two saved plans.", hidden=True),
     "show": LazyCommand("plan", "show", "Print a saved plan in any format."),
@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "watch": LazyCommand("converge", "watch", "Converge at regular intervals until Ctrl-C or SIGTERM."),
     "drift": LazyCommand("drift", "drift", "Report drift for schedules, and change nothing."),
     "scan": LazyCommand("scan", "scan", "Read the facts that the policies need, and write them as Parquet."),
-    "journal": LazyCommand("journal", "journal", "Show what was intended and what became of it, oldest first."),
+    "journal": LazyCommand("journal", "journal", "Print the intents and outcomes of all runs, oldest first."),
     "schema": LazyCommand("schema", "schema", "Write the JSON Schemas of manifests, plans and results."),
 }
 """In the order of `--help`. `plan diff` is typed as two words; the help of `plan` mentions it."""

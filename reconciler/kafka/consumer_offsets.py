@@ -15,11 +15,11 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from reconciler.kafka.connect import consumer, read_timeouts
 from reconciler.kafka.consumer_offsets_reduce import Reduction
 from reconciler.kafka.futures import Deadline, reason_of
-from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, read_watermarks
+from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, Watermarks, read_watermarks
 from reconciler.kafka.schemas import COMMIT_LOG
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import PartitionFacts, Unknown
 
 _BATCH = 10_000
 _SLICE_S = 0.05
@@ -57,6 +57,26 @@ def read_commit_log(
             log.start, log.end = ends.log_start, ends.high_watermark
     consume(session, [log for log in logs.values() if log.error is None and log.start < log.end], limit_s)
     return _rows(logs.values(), origins)
+
+
+def log_sizes(session: KafkaSession, partitions: Sequence[PartitionFacts]) -> dict[int, int]:
+    """Number of offsets of each partition of the log; 0 for a leaderless or unknown one.
+
+    The reader of such a partition reports why it could not be read.
+    """
+    sizes = {facts.partition.partition: 0 for facts in partitions}
+    led = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
+    request = OffsetsRequest(COMMIT_LOG_TOPIC, led, UNKNOWN_LEADER, full=False)
+    for partition, ends in read_watermarks(session, [request]).items():
+        sizes[partition.partition] = log_size(ends)
+    return sizes
+
+
+def log_size(ends: Watermarks) -> int:
+    """Number of offsets between the ends; 0 where one of them is Unknown."""
+    if isinstance(ends.log_start, Unknown) or isinstance(ends.high_watermark, Unknown):
+        return 0
+    return max(0, ends.high_watermark - ends.log_start)
 
 
 @dataclass(slots=True)

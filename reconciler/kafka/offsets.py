@@ -10,13 +10,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from reconciler.kafka.futures import Deadline, batched, code_of, done_unless, reason_of
-from reconciler.kafka.schemas import PARTITIONS
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
@@ -25,6 +23,7 @@ NO_RECORD = -1
 """The answer to a query by timestamp: every record is older. To DeleteRecords it means "everything"."""
 
 UNKNOWN_LEADER = -1
+LOG_START, STABLE_END, HIGH_WATERMARK = "log start", "stable end", "high watermark"
 
 _PARTITIONS_PER_CALL = 1_000
 _GONE = (
@@ -34,7 +33,6 @@ _GONE = (
     KafkaError._NOENT,
 )
 _GONE_PATIENCE_S = 5.0
-_START, _STABLE, _HIGH = "log start", "stable end", "high watermark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +67,24 @@ class OffsetQuery(NamedTuple):
 Answers = Mapping[OffsetQuery, int | Unknown]
 
 _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
-    _START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
-    _HIGH: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
-    _STABLE: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+    LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+    HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+    STABLE_END: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
 }
 
 
-def offset_rows(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> pa.RecordBatch:
-    """Offsets of each requested partition, `schemas.PARTITIONS`. Never raises for a broker that is away."""
+def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
+    """All requested offsets. Never raises for a broker that is away."""
     answers = dict(_query_ends(session, requests, None))
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
         OffsetQuery(instant, request.topic, number)
         for request in requests
         for number in request.partitions
-        if isinstance(answers.get(OffsetQuery(_STABLE, request.topic, number)), int)
+        if isinstance(answers.get(OffsetQuery(STABLE_END, request.topic, number)), int)
         for instant in request.instants
     ]
-    answers |= _query(session, by_time, _leaders(requests), NO_RECORD, None)
-    return _rows(requests, answers)
+    return answers | _query(session, by_time, _leaders(requests), NO_RECORD, None)
 
 
 def read_watermarks(
@@ -97,7 +94,8 @@ def read_watermarks(
     answers = _query_ends(session, [replace(request, full=False) for request in requests], deadline)
     return {
         TopicPartition(request.topic, number): Watermarks(
-            answers[OffsetQuery(_START, request.topic, number)], answers[OffsetQuery(_HIGH, request.topic, number)]
+            answers[OffsetQuery(LOG_START, request.topic, number)],
+            answers[OffsetQuery(HIGH_WATERMARK, request.topic, number)],
         )
         for request in requests
         for number in request.partitions
@@ -150,10 +148,10 @@ def _query_ends(session: KafkaSession, requests: Sequence[OffsetsRequest], deadl
     queries: list[OffsetQuery] = []
     for request in requests:
         for number in request.partitions:
-            queries.append(OffsetQuery(_START, request.topic, number))
-            queries.append(OffsetQuery(_HIGH, request.topic, number))
+            queries.append(OffsetQuery(LOG_START, request.topic, number))
+            queries.append(OffsetQuery(HIGH_WATERMARK, request.topic, number))
             if request.full:
-                queries.append(OffsetQuery(_STABLE, request.topic, number))
+                queries.append(OffsetQuery(STABLE_END, request.topic, number))
     return _query(session, queries, _leaders(requests), 0, deadline)
 
 
@@ -217,27 +215,3 @@ def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown
     offset = int(future.result().offset)
     # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
     return offset if offset >= lowest else Unknown(f"its leader did not answer within {timeout_s:.0f} s")
-
-
-def _rows(requests: Sequence[OffsetsRequest], answers: Answers) -> pa.RecordBatch:
-    columns: dict[str, list[Any]] = {name: [] for name in PARTITIONS.names}
-    for request in requests:
-        ends = (_START, _HIGH, _STABLE) if request.full else (_START, _HIGH)
-        for number in request.partitions:
-            offsets = {what: answers[OffsetQuery(what, request.topic, number)] for what in ends}
-            at = [answers.get(OffsetQuery(instant, request.topic, number)) for instant in request.instants]
-            failures = [f"{what}: {fact.reason}" for what, fact in offsets.items() if isinstance(fact, Unknown)]
-            failures += [f"offset at an instant: {fact.reason}" for fact in at if isinstance(fact, Unknown)]
-            columns["topic"].append(request.topic)
-            columns["partition"].append(number)
-            columns["log_start"].append(_number(offsets[_START]))
-            columns["stable_end"].append(_number(offsets.get(_STABLE)))
-            columns["high_watermark"].append(_number(offsets[_HIGH]))
-            columns["instants"].append(request.instants)
-            columns["offsets_at"].append([_number(offset) for offset in at])
-            columns["error"].append(f"{failures[0]} (leader {request.leader})" if failures else None)
-    return pa.record_batch([pa.array(columns[field.name], field.type) for field in PARTITIONS], schema=PARTITIONS)
-
-
-def _number(answer: int | Unknown | None) -> int | None:
-    return answer if isinstance(answer, int) else None

@@ -1,15 +1,23 @@
-"""Arrow schemas of the three sources: what a row is, and what its nulls mean.
+"""Arrow schemas and batches of the three sources: what a row is, and what its nulls mean.
 
 Every row has a status: `error` null means that the row was read. A null number beside an `error` was
 not read; it is never zero. The data sources for users have these columns (docs/scan.md).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from reconciler.kafka.group_offsets import Commit
+from reconciler.kafka.offsets import (
+    HIGH_WATERMARK,
+    LOG_START,
+    STABLE_END,
+    Answers,
+    OffsetQuery,
+    OffsetsRequest,
+)
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.snapshot import Unknown
 
@@ -70,6 +78,31 @@ activity, where its newest record is, the type that its records suggest, whether
 still set, and the number of set commit keys. Neither: one partition of the log, with its number of
 records, of skipped ones (unknown key types) and of malformed ones (`garbled`), or an error.
 """
+
+
+def offset_batch(requests: Sequence[OffsetsRequest], answers: Answers) -> pa.RecordBatch:
+    """One row of `PARTITIONS` for each requested partition."""
+    columns: dict[str, list[Any]] = {name: [] for name in PARTITIONS.names}
+    for request in requests:
+        ends = (LOG_START, HIGH_WATERMARK, STABLE_END) if request.full else (LOG_START, HIGH_WATERMARK)
+        for number in request.partitions:
+            offsets = {what: answers[OffsetQuery(what, request.topic, number)] for what in ends}
+            at = [answers.get(OffsetQuery(instant, request.topic, number)) for instant in request.instants]
+            failures = [f"{what}: {fact.reason}" for what, fact in offsets.items() if isinstance(fact, Unknown)]
+            failures += [f"offset at an instant: {fact.reason}" for fact in at if isinstance(fact, Unknown)]
+            columns["topic"].append(request.topic)
+            columns["partition"].append(number)
+            columns["log_start"].append(_number(offsets[LOG_START]))
+            columns["stable_end"].append(_number(offsets.get(STABLE_END)))
+            columns["high_watermark"].append(_number(offsets[HIGH_WATERMARK]))
+            columns["instants"].append(request.instants)
+            columns["offsets_at"].append([_number(offset) for offset in at])
+            columns["error"].append(f"{failures[0]} (leader {request.leader})" if failures else None)
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in PARTITIONS], schema=PARTITIONS)
+
+
+def _number(answer: int | Unknown | None) -> int | None:
+    return answer if isinstance(answer, int) else None
 
 
 def commit_batch(

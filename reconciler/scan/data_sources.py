@@ -5,10 +5,11 @@ They use the scan's readers, with one Spark partition per chunk and a status in 
 does not use them: a data source starts more Python workers, and every action reads it again.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -19,16 +20,16 @@ from pyspark.sql.types import StructType
 
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets import log_sizes, read_commit_log
 from reconciler.kafka.group_offsets import read_commits
 from reconciler.kafka.groups import GroupListing, list_groups
-from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, offset_rows, read_watermarks
-from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch
+from reconciler.kafka.offsets import read_offsets
+from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.model.snapshot import Unknown
 from reconciler.scan import requests
 from reconciler.scan.code_archive import add_package
 from reconciler.scan.task_rows import CommitsChunk, LogChunk, PartitionsChunk
@@ -91,128 +92,127 @@ class Chunk(InputPartition):
         self.metadata = metadata or {}
 
 
-class KafkaPartitions(DataSource):
-    """One row per partition: `schemas.PARTITIONS` and its leadership."""
+class KafkaSource(DataSource):
+    """One source: its name and schema, its chunks, and the rows of one chunk."""
+
+    NAME: ClassVar[str]
+    SCHEMA: ClassVar[pa.Schema]
 
     @classmethod
     def name(cls) -> str:
-        return "kafka_partitions"
+        return cls.NAME
 
     def schema(self) -> StructType:
-        return from_arrow_schema(PARTITIONS_WITH_METADATA)
+        return from_arrow_schema(self.SCHEMA)
 
-    def reader(self, schema: StructType) -> "PartitionsReader":  # noqa: ARG002 - Spark passes it by name
-        return PartitionsReader(Options.of(self.options))
+    def reader(self, schema: StructType) -> "ChunkReader":  # noqa: ARG002 - Spark passes it by name
+        return ChunkReader(type(self), Options.of(self.options))
+
+    @staticmethod
+    @abstractmethod
+    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:
+        """In the driver: the chunks, of which each becomes a Spark partition."""
+
+    @staticmethod
+    @abstractmethod
+    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
+        """In a task: the rows of one chunk."""
 
 
-class PartitionsReader(DataSourceReader):
-    """Offsets by leader. Leaderless partitions are rows with an error."""
+class ChunkReader(DataSourceReader):
+    """Reads a source with one Kafka session per chunk. Spark pickles it."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, source: type[KafkaSource], options: Options) -> None:
+        self.source = source
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        topics = TopicRequest(topics=self.options.topics, offsets=True, instants_ms=self.options.instants_ms)
-        request = ScanRequest(topics=(topics,))
         with closing(KafkaSession(self.options.connection)) as session:
-            listing = _complete(list_topics(session))
-            names = requests.selected_topics(request, listing.topics)
-            listing = _complete(describe_topics(session, listing, names))
+            return self.source.chunks(session, self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Chunk)
+        with closing(KafkaSession(self.options.connection)) as session:
+            yield from self.source.rows(session, partition)
+
+
+class KafkaPartitions(KafkaSource):
+    """One row per partition: `schemas.PARTITIONS` and its leadership. A leaderless one has an error."""
+
+    NAME = "kafka_partitions"
+    SCHEMA = PARTITIONS_WITH_METADATA
+
+    @staticmethod
+    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:
+        topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
+        request = ScanRequest(topics=(topics,))
+        listing = _complete(list_topics(session))
+        names = requests.selected_topics(request, listing.topics)
+        listing = _complete(describe_topics(session, listing, names))
         chunks = requests.partition_chunks(tuple(requests.partition_requests(request, listing)), (), listing)
         metadata = _metadata(listing, names)
         leaderless = {key: facts for key, facts in metadata.items() if facts[_LEADER] is None}
         read = [Chunk(chunk, _of(chunk, metadata)) for chunk in chunks]
         return [*read, Chunk(PartitionsChunk(()), leaderless)] if leaderless else read
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Chunk)
+    @staticmethod
+    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition.chunk, PartitionsChunk)
         if not partition.chunk.requests:
             yield _leaderless(partition.metadata)
             return
-        with closing(KafkaSession(self.options.connection)) as session:
-            batch = offset_rows(session, partition.chunk.requests)
+        batch = offset_batch(partition.chunk.requests, read_offsets(session, partition.chunk.requests))
         keys = zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)
         rows = [partition.metadata[key] for key in keys]
         columns = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(_METADATA)]
         yield pa.record_batch([*batch.columns, *columns], schema=PARTITIONS_WITH_METADATA)
 
 
-class KafkaGroupCommits(DataSource):
-    """One row per committed offset and one per group: `schemas.GROUP_COMMITS`."""
+class KafkaGroupCommits(KafkaSource):
+    """`schemas.GROUP_COMMITS`: one row per committed offset and one per group that the caller may list."""
 
-    @classmethod
-    def name(cls) -> str:
-        return "kafka_group_commits"
+    NAME = "kafka_group_commits"
+    SCHEMA = GROUP_COMMITS
 
-    def schema(self) -> StructType:
-        return from_arrow_schema(GROUP_COMMITS)
-
-    def reader(self, schema: StructType) -> "GroupCommitsReader":  # noqa: ARG002 - Spark passes it by name
-        return GroupCommitsReader(Options.of(self.options))
-
-
-class GroupCommitsReader(DataSourceReader):
-    """Commits of the groups that the caller may list."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def partitions(self) -> Sequence[InputPartition]:
-        with closing(KafkaSession(self.options.connection)) as session:
-            listing = _complete(list_groups(session, hidden=False))
-        names = requests.selected_groups([GroupRequest(groups=self.options.groups)], listing.groups)
+    @staticmethod
+    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:
+        listing = _complete(list_groups(session, hidden=False))
+        names = requests.selected_groups([GroupRequest(groups=options.groups)], listing.groups)
         return [Chunk(chunk) for chunk in requests.commit_chunks(names)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Chunk)
+    @staticmethod
+    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition.chunk, CommitsChunk)
         context = TaskContext.get()
         is_retry = context is not None and context.attemptNumber() > 0
-        with closing(KafkaSession(self.options.connection)) as session:
-            for commits in read_commits(session, partition.chunk.groups, isolated=is_retry):
-                yield commit_batch(commits)
+        for commits in read_commits(session, partition.chunk.groups, isolated=is_retry):
+            yield commit_batch(commits)
 
 
-class KafkaCommitLog(DataSource):
-    """The commit log, reduced per group: `schemas.COMMIT_LOG`."""
+class KafkaCommitLog(KafkaSource):
+    """`schemas.COMMIT_LOG`: the commit log, reduced per group; empty where the topic does not exist."""
 
-    @classmethod
-    def name(cls) -> str:
-        return "kafka_commit_log"
+    NAME = "kafka_commit_log"
+    SCHEMA = COMMIT_LOG
 
-    def schema(self) -> StructType:
-        return from_arrow_schema(COMMIT_LOG)
-
-    def reader(self, schema: StructType) -> "CommitLogReader":  # noqa: ARG002 - Spark passes it by name
-        return CommitLogReader(Options.of(self.options))
-
-
-class CommitLogReader(DataSourceReader):
-    """The partitions of the log; none where the topic does not exist."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def partitions(self) -> Sequence[InputPartition]:
-        with closing(KafkaSession(self.options.connection)) as session:
-            listing = _complete(list_topics(session))
-            if COMMIT_LOG_TOPIC not in listing.topics:
-                # There is none yet, or this caller may not see it.
-                listing = _complete(describe_topics(session, listing, [COMMIT_LOG_TOPIC]))
-            log = listing.topics.get(COMMIT_LOG_TOPIC)
-            if log is None:
-                return []
-            if isinstance(log.partitions, Unknown):
-                raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
-            sizes = log_sizes(session, listing.partitions[COMMIT_LOG_TOPIC])
+    @staticmethod
+    def chunks(session: KafkaSession, options: Options) -> Sequence[Chunk]:  # noqa: ARG004 - of every source
+        listing = _complete(list_topics(session))
+        if COMMIT_LOG_TOPIC not in listing.topics:
+            # There is none yet, or this caller may not see it.
+            listing = _complete(describe_topics(session, listing, [COMMIT_LOG_TOPIC]))
+        log = listing.topics.get(COMMIT_LOG_TOPIC)
+        if log is None:
+            return []
+        if isinstance(log.partitions, Unknown):
+            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
+        sizes = log_sizes(session, listing.partitions[COMMIT_LOG_TOPIC])
         return [Chunk(chunk) for chunk in requests.log_chunks(sizes)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Chunk)
+    @staticmethod
+    def rows(session: KafkaSession, partition: Chunk) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition.chunk, LogChunk)
-        with closing(KafkaSession(self.options.connection)) as session:
-            yield read_commit_log(session, partition.chunk.partitions)
+        yield read_commit_log(session, partition.chunk.partitions)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)
@@ -238,15 +238,6 @@ def _metadata(listing: TopicListing, names: Iterable[str]) -> Metadata:
         for name in names
         for facts in listing.partitions.get(name, ())
     }
-
-
-def log_sizes(session: KafkaSession, partitions: Iterable[PartitionFacts]) -> dict[int, int]:
-    """Number of offsets of each partition of the commit log (`requests.log_size`); leaderless: 0."""
-    partitions = tuple(partitions)
-    led = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
-    watermarks = read_watermarks(session, [OffsetsRequest(COMMIT_LOG_TOPIC, led, UNKNOWN_LEADER, full=False)])
-    sizes = {partition.partition: requests.log_size(ends) for partition, ends in watermarks.items()}
-    return dict.fromkeys((facts.partition.partition for facts in partitions), 0) | sizes
 
 
 def _of(chunk: PartitionsChunk, metadata: Metadata) -> Metadata:

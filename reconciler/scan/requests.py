@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from reconciler.kafka.futures import batched
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.offsets import OffsetsRequest, Watermarks
+from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import select
-from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.model.snapshot import PartitionFacts
 from reconciler.scan.task_rows import Chunk, CommitsChunk, LogChunk, PartitionsChunk
 
 _PARTITIONS_PER_CHUNK = 2_000
@@ -134,13 +134,6 @@ def partition_chunks(
 def commit_chunks(groups: Iterable[str]) -> list[CommitsChunk]:
     """Groups whose commits are read, a few hundred per task."""
     return [CommitsChunk(tuple(part)) for part in batched(sorted(groups), _GROUPS_PER_CHUNK)]
-
-
-def log_size(ends: Watermarks) -> int:
-    """Number of offsets of a partition of the commit log; 0 where it is unknown (its task reports why)."""
-    if isinstance(ends.log_start, Unknown) or isinstance(ends.high_watermark, Unknown):
-        return 0
-    return max(0, ends.high_watermark - ends.log_start)
 
 
 def log_chunks(sizes: Mapping[int, int]) -> list[LogChunk]:

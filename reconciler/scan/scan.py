@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from reconciler.kafka import futures
+from reconciler.kafka.consumer_offsets import log_sizes
 from reconciler.kafka.groups import GroupListing, list_groups
-from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, read_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
@@ -207,13 +207,9 @@ def _log_metadata(session: KafkaSession, topics: TopicListing, *, requested: boo
     if isinstance(log.partitions, Unknown):
         return LogMetadata(missing=log.partitions)
     partitions = topics.partitions[COMMIT_LOG_TOPIC]
-    led = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
-    watermarks = read_watermarks(session, [OffsetsRequest(COMMIT_LOG_TOPIC, led, UNKNOWN_LEADER, full=False)])
-    return LogMetadata(
-        sizes={partition.partition: requests.log_size(ends) for partition, ends in watermarks.items()},
-        partitions=log.partitions,
-        leaderless=tuple(f.partition.partition for f in partitions if not isinstance(f.leader, int)),
-    )
+    leaderless = tuple(f.partition.partition for f in partitions if not isinstance(f.leader, int))
+    sizes = log_sizes(session, [facts for facts in partitions if isinstance(facts.leader, int)])
+    return LogMetadata(sizes=sizes, partitions=log.partitions, leaderless=leaderless)
 
 
 def _chunks(listings: Listings) -> tuple[Chunk, ...]:

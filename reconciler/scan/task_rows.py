@@ -17,8 +17,8 @@ import pyarrow as pa
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.group_offsets import read_commits
-from reconciler.kafka.offsets import OffsetsRequest, offset_rows
-from reconciler.kafka.schemas import commit_batch
+from reconciler.kafka.offsets import OffsetsRequest, read_offsets
+from reconciler.kafka.schemas import commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 
@@ -158,7 +158,7 @@ def _partitions(session: KafkaSession, number: int, requests: Sequence[OffsetsRe
     full = {(request.topic, partition) for request in requests if request.full for partition in request.partitions}
     records: dict[str, int] = {}
     unread: dict[str, int] = {}
-    rows = offset_rows(session, requests).to_pylist()
+    rows = offset_batch(requests, read_offsets(session, requests)).to_pylist()
     for row in rows:
         topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
         known = start is not None and end is not None

@@ -1,4 +1,4 @@
-"""What every Gateway does. The fake of the other tests passes the same suite as the real one, so it cannot lie about these."""
+"""The behaviour of every Gateway. The fake and the real one pass the same tests."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def there(world: World, at: TopicPartition) -> PartitionFacts:
 
 
 def test_contract_empty_requests_answer_empty(world: World) -> None:
-    """Nothing asked is nothing answered: in particular elections on no partitions are not elections on all."""
+    """An empty request answers empty: an election on no partitions is not an election on all."""
     assert world.gateway.read_partitions([], offsets=True) == {}
     assert world.gateway.read_positions({}) == {}
     assert world.gateway.read_positions({"nobody": []}) == {}
@@ -32,7 +32,7 @@ def test_contract_empty_requests_answer_empty(world: World) -> None:
 
 
 def test_contract_partition_facts(world: World) -> None:
-    """A partition's facts are there, and its offsets only where they were asked for."""
+    """A partition has its facts, and its offsets only where they were requested."""
     topic = world.topic(2)
     world.produce(topic, {0: 10, 1: 3})
     first, second, none = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 2)
@@ -54,7 +54,7 @@ def test_contract_partition_facts(world: World) -> None:
 
 
 def test_contract_unknown_topic_is_gone_and_stays_gone(world: World) -> None:
-    """Asking about a topic says that it is not there, and does not make it."""
+    """A read of an unknown topic answers None and does not create the topic."""
     at = TopicPartition(world.name(), 0)
     assert world.gateway.read_partitions([at], offsets=True)[at] is None
     answer = world.gateway.delete_records({at: 5})[at]
@@ -67,7 +67,7 @@ def test_contract_unknown_topic_is_gone_and_stays_gone(world: World) -> None:
 
 
 def test_contract_same_name_is_not_the_same_topic(world: World) -> None:
-    """A topic that was deleted and made again has another id."""
+    """A topic that was deleted and created again has another id."""
     topic = world.topic(1)
     at = TopicPartition(topic, 0)
     before = there(world, at).topic_id
@@ -92,7 +92,7 @@ def test_contract_delete_records_moves_the_log_start(world: World) -> None:
 
 
 def test_contract_delete_records_above_the_high_watermark_is_stale(world: World) -> None:
-    """A target above the high watermark deletes nothing, and its neighbours in the call are served all the same."""
+    """A target above the high watermark deletes nothing, and the other partitions of the call are served."""
     topic = world.topic(2)
     world.produce(topic, {0: 10, 1: 10})
     over, fine = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -104,7 +104,7 @@ def test_contract_delete_records_above_the_high_watermark_is_stale(world: World)
 
 @pytest.mark.parametrize("target", [-1, 0, -1001])
 def test_contract_minus_one_is_never_sent(world: World, target: int) -> None:
-    """To a broker -1 means "whatever is there by then": no such target leaves the gateway, alone or among good ones."""
+    """To a broker -1 means "all records": the gateway sends no such target, alone or with others."""
     topic = world.topic(2)
     world.produce(topic, {0: 5, 1: 5})
     bad, good = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -148,7 +148,7 @@ def test_contract_group_facts(world: World) -> None:
 
 
 def test_contract_live_groups_stay(world: World) -> None:
-    """A group with a member is not EMPTY and its removal is refused as stale; once the member left, it goes."""
+    """A group with a member is not EMPTY and its removal is stale; after the member left, the group is removed."""
     topic, group = world.topic(1), world.name()
     world.produce(topic, {0: 5})
     world.commit(group, {TopicPartition(topic, 0): 2})
@@ -162,7 +162,7 @@ def test_contract_live_groups_stay(world: World) -> None:
 
 
 def test_contract_removing_a_group_takes_its_commits(world: World) -> None:
-    """A removed group has no commits; removing it again says that it is not there, which is done; duplicates ask once."""
+    """A removed group has no commits; a second removal is done, too; a duplicate name is sent once."""
     topic, group = world.topic(1), world.name()
     at = TopicPartition(topic, 0)
     world.produce(topic, {0: 5})
@@ -175,7 +175,7 @@ def test_contract_removing_a_group_takes_its_commits(world: World) -> None:
 
 
 def test_contract_elections(world: World) -> None:
-    """A preferred election moves the leader home, is not needed there, and answers for each partition by itself."""
+    """A preferred election moves the leader to the first replica, is not needed there, and has one answer per partition."""
     topic = world.topic(2)
     away, home, none = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 7)
     world.turn(away)

@@ -1,7 +1,4 @@
-"""The gateway on real brokers with faults: silent brokers, slow replicas, missing leaders.
-
-Only real brokers show these rows of the error table.
-"""
+"""The gateway on real brokers with faults: silent brokers, slow replicas, no leader."""
 
 import fcntl
 import os
@@ -42,7 +39,7 @@ def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
-    """Create a topic with ten records per partition and these replicas."""
+    """A topic with ten records in each partition and these replicas."""
     name = f"faulty-{uuid.uuid4().hex[:12]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
     records = {number: [client.Record(b"x")] * 10 for number in range(len(assignment))}
@@ -51,7 +48,7 @@ def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
 
 
 def settled(cluster: Cluster) -> None:
-    """Wait until all brokers see each other and the partitions of this file are in sync."""
+    """Wait until all brokers see each other."""
     everyone = {broker.id for broker in cluster.brokers}
     client.wait_until(
         lambda: all(client.visible_brokers(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
@@ -60,12 +57,8 @@ def settled(cluster: Cluster) -> None:
     )
 
 
-def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """A DeleteRecords request to a paused broker is read back; its offsets are unknown, never
-    -1001.
-
-    Other leaders answer.
-    """
+def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """DeleteRecords to a paused broker is read back; its offsets are Unknown, never -1001; other leaders answer."""
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
     gateway.read_partitions([quiet, well], offsets=True)
@@ -86,10 +79,8 @@ def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: K
         assert now[well].log_start == 5
 
 
-def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """REQUEST_TIMED_OUT is read back: the answer waits for the slowest replica, but the leader has
-    deleted.
-    """
+def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """REQUEST_TIMED_OUT is read back: the answer waits for the slowest live replica, and the leader has advanced."""
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
     leader = gateway.read_partitions([at], offsets=True)[at].leader
@@ -106,8 +97,7 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
 
 
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """While a DeleteRecords request waits for a slow replica, the leader's offsets can be read at
-    once.
+    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once, over another connection.
 
     The read uses another client and connection. The test repeats the read until it succeeds: a
     description goes to "the controller", as which a KRaft broker names any broker, in two of five
@@ -138,10 +128,8 @@ def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPart
         settled(cluster)
 
 
-def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """If the broker of the only replica is down, offsets are unknown, DeleteRecords is retried,
-    elections wait.
-    """
+def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """Without the broker of the only replica there are no offsets, DeleteRecords means retry, and elections wait."""
     name = topic_on(cluster, (3,), (2,))
     leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
     cluster.terminate(3)
@@ -169,9 +157,7 @@ def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Clu
 
 
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """With one silent broker an unlisted group is not absent, because its coordinator may be the
-    silent broker.
-    """
+    """With a silent broker an unlisted group is not absent: its coordinator may be the silent broker."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
     client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
@@ -183,11 +169,8 @@ def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, ga
     assert isinstance(listed, Unknown)
 
 
-def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
-    """The worker process that reads commits dies; the next one answers.
-
-    The library dies in this way while a coordinator moves.
-    """
+def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
+    """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
@@ -203,8 +186,8 @@ def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
         workers.close()
 
 
-def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
-    """A worker process that does not answer costs only its deadline, and the error says so."""
+def test_gateway_a_worker_that_hangs_is_given_up(cluster: Cluster) -> None:
+    """A worker process that hangs costs its deadline and no more."""
     workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
         fetch(workers, {"warm": None}, timeout_s=10)
@@ -219,11 +202,8 @@ def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isolated: bool) -> None:
-    """The client library cannot read these offsets; the other groups are still read.
-
-    This once ended the whole scan.
-    """
+def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isolated: bool) -> None:
+    """The client library cannot read them, which once ended the scan: the other groups are read."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
@@ -236,11 +216,8 @@ def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isola
     }
 
 
-def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
-    """A process with many clients has many descriptors, and `select` supports about a thousand.
-
-    This once ended an apply after its request had been sent.
-    """
+def test_answers_of_a_worker_are_read_above_descriptor_1023() -> None:
+    """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
     reading, writing = os.pipe()
@@ -255,19 +232,16 @@ def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
-    """A late answer would be taken for the answer to the next request."""
+def test_a_worker_with_an_outstanding_answer_is_not_reused() -> None:
+    """Its answer would be taken for the answer to the next request."""
     workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
     with pytest.raises(KeyError), workers._borrow_worker():
         raise KeyError
     assert workers._idle == []
 
 
-def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """An assertion of the library is an answer that proves nothing, so the group is read back.
-
-    The assertion once ended the whole apply.
-    """
+def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """An assertion of the library once ended the apply. Now the group is read back."""
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
@@ -292,10 +266,7 @@ def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cl
 
 
 def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
-    """A worker process whose parent is killed during a request ends.
-
-    So it removes nothing while the next run already works.
-    """
+    """A worker whose parent is killed during a request ends, so that it removes no group during the next run."""
     script = (
         "import sys, os, threading, time\n"
         "from reconciler.kafka.connect import Connection\n"

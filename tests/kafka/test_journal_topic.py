@@ -1,4 +1,4 @@
-"""The journal topic on real brokers: never created by accident, read to its end, shared by runs."""
+"""The journal in a topic, on real brokers: never created by accident, read to its end, shared by runs."""
 
 import uuid
 
@@ -41,11 +41,10 @@ def unused() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
-def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
-    """A missing topic is an error with the command that creates it, for reading and for writing.
-
-    The brokers of this test would create topics automatically.
-    """
+def test_journal_topic_is_never_created_by_accident(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """A missing topic is an error with the command that creates it, on brokers with automatic creation."""
     name = unused()
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
@@ -63,8 +62,8 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
-def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
-    """The topic has one partition and no compaction; creating it twice is not an error."""
+def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connection: Connection) -> None:
+    """It has one partition, is never compacted, and a second creation changes nothing."""
     name = unused()
     for _ in range(2):
         journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
@@ -85,9 +84,7 @@ def everywhere(cluster: Cluster, name: str) -> None:
 
 
 def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
-    """A thousand intents, half of them proven unsent; two runs share the topic, and each read gets
-    the new lines.
-    """
+    """A thousand intents, half of them proven unsent, in a topic that two runs share; each call reads the new lines."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
@@ -108,8 +105,10 @@ def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection,
     assert len(second.open_intents("p")) == 500
 
 
-def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
-    """A new topic with the same name is a different journal."""
+def test_journal_topic_that_was_created_again_is_not_trusted(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """A new topic of the same name is another journal."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
@@ -118,18 +117,14 @@ def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Co
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    with pytest.raises(JournalUnavailable, match="made again"):
+    with pytest.raises(JournalUnavailable, match="created again"):
         journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
     cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
-    """A compacted topic is refused: of an intent and its outcome, which share a key, only the
-    outcome would remain.
-
-    Then the purge clock would not know the intent.
-    """
+    """Compaction would keep only the outcome of an intent and its outcome, which share a key, and break the purge clock."""
     name = unused()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
@@ -142,9 +137,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
-    """Records of another writer make the clock unknown, so they are an error and not an empty
-    journal.
-    """
+    """With records of another writer the purge clock is unknown, so the read is an error."""
     name = unused()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)

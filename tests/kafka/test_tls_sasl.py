@@ -175,6 +175,6 @@ def test_a_certificate_for_another_name_is_one_line(guarded: Cluster, tmp_path: 
     )
     message = one_error(plan(tmp_path, guarded, "-q", ssl_ca_location=elsewhere))
     assert "is for another name (" in message
-    assert "say a name in bootstrapServers that the certificate holds" in message
+    assert "use a name of the certificate in bootstrapServers" in message
     unchecked = {"ssl_endpoint_identification_algorithm": "none", "ssl_ca_location": elsewhere}
     assert plan(tmp_path, guarded, "-q", **unchecked).returncode == 0

@@ -18,7 +18,8 @@ from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import list_groups
-from reconciler.kafka.offsets import OffsetsRequest, offset_rows
+from reconciler.kafka.offsets import OffsetsRequest, read_offsets
+from reconciler.kafka.schemas import offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
@@ -98,7 +99,7 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster,
         fresh.start()
         while True:
             ask = OffsetsRequest(topic, [number], leaders[number], instants=(now_ms - 7 * DAY_MS,))
-            (row,) = offset_rows(KafkaSession(connection), [ask]).to_pylist()
+            (row,) = offset_batch([ask], read_offsets(KafkaSession(connection), [ask])).to_pylist()
             (answer,) = row["offsets_at"]
             answers.append((answer, row["stable_end"]))
             assert (answer == -1 and row["stable_end"] == 100) or answer == 100, row

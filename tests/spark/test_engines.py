@@ -49,7 +49,7 @@ def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_pat
     client.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
     client.commit(servers, f"{unique}-g2", {(unique, 0): 9})
     local = scan_with(cluster, unique, "local[2]", shipped=False)
-    assert "Reader" in local
+    assert "ConsumerPosition" in local
     with standalone(tmp_path) as master:
         quick = [f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")]
         assert scan_with(cluster, unique, master, "spark.executor.memory=512m", *quick) == local

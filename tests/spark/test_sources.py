@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import log_sizes
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
@@ -170,12 +171,12 @@ def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection,
     half_read_topic(cluster, unique)
     session = KafkaSession(connection)
     partitions = describe_topics(session, list_topics(session), [COMMIT_LOG_TOPIC]).partitions[COMMIT_LOG_TOPIC]
-    sizes = data_sources.log_sizes(session, partitions)
+    sizes = log_sizes(session, partitions)
     assert set(sizes) == {facts.partition.partition for facts in partitions}
     before = sum(sizes.values())
     for _ in range(10):
         client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
-    assert sum(data_sources.log_sizes(session, partitions).values()) >= before + 10
+    assert sum(log_sizes(session, partitions).values()) >= before + 10
 
 
 def test_export_writes_documented_parquet(

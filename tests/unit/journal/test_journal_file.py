@@ -293,7 +293,7 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
     monkeypatch.setattr(journal_file, "_PATIENCE_S", 0.05)
     with journal.store.path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(JournalUnavailable, match="held by another process for 0 s: see whether a run is frozen"):
+        with pytest.raises(JournalUnavailable, match="held by another process for 0 s: check whether a run is frozen"):
             journal.last_purges()
         with pytest.raises(JournalUnavailable, match="held by another process"):
             journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)

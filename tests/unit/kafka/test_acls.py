@@ -1,4 +1,4 @@
-"""Which grants are printed: by name, by prefix only where nothing excepted lies under it, and never more than once."""
+"""The grants that doctor prints: by name, by prefix where no excepted name has the prefix, each once."""
 
 import shlex
 
@@ -47,10 +47,10 @@ def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
         (("clicks-*", "clicks-eu"), (), {Resource("topic", "clicks-", prefixed=True)}),
     ],
 )
-def test_delete_is_granted_by_prefix_only_where_nothing_excepted_can_lie_under_it(
+def test_delete_is_granted_by_prefix_only_if_no_excepted_name_can_have_it(
     written: tuple[str, ...], excluding: tuple[str, ...], expected: set[Resource]
 ) -> None:
-    """Every way in which a floor may select topics, and the widest grant that still covers no other topic."""
+    """For each way to select topics, the widest grant that covers no other topic."""
     assert deletable(*written, excluding=excluding) == expected
 
 
@@ -94,8 +94,8 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     }
 
 
-def test_without_a_purge_clock_only_who_applies_reads_the_journal() -> None:
-    """What an interrupted run had begun stands there."""
+def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
+    """Apply reads the intents of interrupted runs."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
     wanted = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
     plan, apply, _ = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
@@ -104,7 +104,7 @@ def test_without_a_purge_clock_only_who_applies_reads_the_journal() -> None:
 
 
 def test_without_readers_only_the_named_groups_are_described() -> None:
-    """A set that removes one group and keeps no journal asks for that group alone."""
+    """Manifests that remove one group, without a journal, need only that group."""
     needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
     wanted = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),))
     assert grants(wanted, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
@@ -114,7 +114,7 @@ def test_without_readers_only_the_named_groups_are_described() -> None:
 
 
 def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:
-    """Names of groups are anybody's text: a shell gets each as one word."""
+    """Group names are arbitrary text: a shell must read each as one word."""
     hostile = "x'; rm -rf ~ #"
     wanted = RequiredAccess(needs=ScanRequest(), removals=(Selection(selectors=selectors("etl", hostile)),))
     granted = grants(wanted, Role.APPLY, topics=TOPICS, groups=GROUPS)

@@ -1,4 +1,4 @@
-"""The commit log's decoder against an encoder of its own, and against bytes that are no records at all."""
+"""The decoder of __consumer_offsets against an independent encoder, and against arbitrary bytes."""
 
 import base64
 
@@ -36,15 +36,15 @@ def test_decoder_reads_every_commit_key(commit: Commit, version: int) -> None:
 
 
 @given(names, st.sampled_from(sorted(TYPES)), st.binary(max_size=30))
-def test_decoder_tells_the_type_of_a_group_by_its_key(group: str, version: int, rest: bytes) -> None:
-    """Each known key type names its group and its protocol; what a member's key adds behind the group does not matter."""
+def test_decoder_reads_the_type_of_a_group_from_its_key(group: str, version: int, rest: bytes) -> None:
+    """Each known key type has the group and its protocol; fields after the group do not matter."""
     key = group_key(version, group, b"" if version == 2 else rest)
     assert decode_key(key) == GroupKey(group, TYPES[version])
 
 
 @given(names, st.integers(24, 32_767), st.binary(max_size=30))
 def test_decoder_does_not_guess_later_key_types(group: str, version: int, rest: bytes) -> None:
-    """A key type of a later broker is unknown, not garbled and not an exception."""
+    """A key type of a later broker is unknown: neither malformed nor an exception."""
     assert decode_key(group_key(version, group, rest)) == UnknownKey(version, group)
 
 
@@ -60,7 +60,7 @@ def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: d
 
 @given(commits, st.integers(0, 4), st.data())
 def test_decoder_notices_truncated_values(commit: Commit, version: int, data: st.DataObject) -> None:
-    """A value that was cut anywhere is garbled: half a record never passes for a whole one."""
+    """A truncated value is malformed: a part of a record is never read as a record."""
     whole = commit_value(commit, version)
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert isinstance(decode_commit(whole[:cut]), MalformedRecord)
@@ -68,27 +68,27 @@ def test_decoder_notices_truncated_values(commit: Commit, version: int, data: st
 
 @given(commits, st.integers(0, 4), st.binary(min_size=1, max_size=9))
 def test_decoder_notices_values_that_are_too_long(commit: Commit, version: int, tail: bytes) -> None:
-    """Bytes after a value mean that the layout was another one."""
+    """Bytes after a value mean that it has another layout."""
     read = decode_commit(commit_value(commit, version) + tail)
     assert isinstance(read, MalformedRecord)
 
 
 def test_decoder_refuses_later_value_versions() -> None:
-    """Version 5 has an unknown layout. Reading version 4 as 3 once gave numbers that looked fine and were not."""
+    """Version 5 has an unknown layout. Version 4, read as version 3, once gave plausible, wrong numbers."""
     assert isinstance(decode_commit(b"\0\5" + commit_value(PLAIN, 4)[2:]), MalformedRecord)
     assert isinstance(decode_commit(b"\0\3" + commit_value(PLAIN, 4)[2:]), MalformedRecord)
 
 
 @given(st.binary(max_size=80))
 def test_decoder_survives_any_bytes(data: bytes) -> None:
-    """Whatever the bytes, the three decoders answer and do not raise."""
+    """The three decoders never raise."""
     assert isinstance(decode_key(data), CommitKey | GroupKey | UnknownKey | MalformedRecord)
     assert isinstance(decode_commit(data), CommitValue | MalformedRecord)
     assert isinstance(decode_protocol_type(data), str | MalformedRecord)
 
 
 @given(st.integers(0, 5), names)
-def test_decoder_reads_whose_protocol_a_classic_group_speaks(version: int, protocol: str) -> None:
+def test_decoder_reads_the_protocol_type_of_a_classic_group(version: int, protocol: str) -> None:
     """Old and flexible versions of a classic group's metadata begin with its protocol type."""
     assert decode_protocol_type(group_value(version, protocol)) == protocol
 

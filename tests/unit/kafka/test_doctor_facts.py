@@ -1,4 +1,4 @@
-"""What the doctor makes of broker versions and clocks, from words and numbers alone."""
+"""The doctor's verdicts about broker versions and clocks, without brokers."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def lines(broker: str, **apis: str) -> list[str]:
 
 
 def test_versions_are_read_per_broker_from_the_clients_log() -> None:
-    """Two brokers of two releases, one without election types; other lines of the log say nothing."""
+    """Two brokers of two releases, one without election types; other lines of the log are ignored."""
     heard = [
         "FEATURE something else",
         *lines("b1:9092/1", Fetch="4..18", DeleteRecords="0..2", DeleteGroups="0..2", ElectLeadersRequest="0..2"),
@@ -36,7 +36,7 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
         (Unknown("no log"), False, False),
     ],
 )
-def test_clocks_agree_only_where_a_fresh_stamp_says_so(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
-    """A stamp from the future means that we are behind; an old one, or none, proves nothing either way."""
+def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
+    """A timestamp in the future means that our clock is behind; an old one, or none, proves nothing."""
     clock = ClockSkew(age_ms=age_ms)
     assert (clock.behind, clock.proven) == (behind, proven)

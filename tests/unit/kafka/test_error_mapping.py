@@ -16,14 +16,14 @@ DONE = {
 
 @pytest.mark.parametrize("operation", Operation)
 def test_codes_only_the_named_ones_are_done(operation: Operation) -> None:
-    """Of all codes that the library knows, and of some that it does not, only those of the design mean done."""
+    """Of all codes of the library, and of some unknown ones, only the listed ones mean done."""
     found = {code for code in (*CODES, 9_999, -9_999) if item_answer(operation, code).answer is ResponseAction.DONE}
     assert found == DONE[operation]
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_codes_silence_is_never_a_verdict(operation: Operation) -> None:
-    """What only the client says is read back, but for requests that it certainly never sent."""
+def test_codes_of_the_client_are_read_back(operation: Operation) -> None:
+    """Codes of the client are read back, except for requests that it certainly never sent."""
     for code in [code for code in CODES if code < 0] + [-9_999]:
         answer = item_answer(operation, code)
         if not answer.no_effect:
@@ -32,13 +32,13 @@ def test_codes_silence_is_never_a_verdict(operation: Operation) -> None:
 
 @pytest.mark.parametrize("operation", Operation)
 def test_codes_unknown_refusals_are_failures(operation: Operation) -> None:
-    """A broker's code from the future is a refusal, not a reason to go on."""
+    """An unknown code of a broker is a failure."""
     assert item_answer(operation, 9_999).answer is ResponseAction.FAILED
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_codes_doubt_is_kept(operation: Operation) -> None:
-    """Timeouts, transport errors and half-done refusals never claim that nothing happened."""
+def test_codes_without_proof_may_have_had_an_effect(operation: Operation) -> None:
+    """Timeouts, transport errors and ambiguous refusals do not count as "no effect"."""
     doubtful = [
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
@@ -61,7 +61,7 @@ def test_codes_doubt_is_kept(operation: Operation) -> None:
 
 
 def test_codes_have_kafkas_names() -> None:
-    """Where the library kept an old name, Kafka's is used."""
+    """Kafka's name replaces an old name of the library."""
     assert name_of(0) == "NONE"
     assert name_of(KafkaError.NOT_LEADER_FOR_PARTITION) == "NOT_LEADER_OR_FOLLOWER"
     assert name_of(KafkaError.UNKNOWN_TOPIC_OR_PART) == "UNKNOWN_TOPIC_OR_PARTITION"

@@ -1,4 +1,4 @@
-"""What the gateway answers where it cannot open a client, or where another cluster answers by now: no fact, and no exception."""
+"""A gateway that cannot open a client, or that reaches another cluster, answers Unknown and does not raise."""
 
 import threading
 from concurrent.futures import Future
@@ -35,7 +35,7 @@ LIMIT = "no client: a limit of threads"
 
 @pytest.fixture
 def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No client can be opened: certificates that are being changed, a limit of threads."""
+    """No client can be opened, as during a change of certificates, or at a limit of threads."""
 
     def refuse(*_arguments: object) -> Any:
         raise ClusterUnreachable(LIMIT)
@@ -45,8 +45,8 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unopened")
-def test_facts_are_unread_and_requests_are_read_back() -> None:
-    """The outcomes of what was done already must not be lost with an exception."""
+def test_facts_are_unknown_and_requests_are_retried() -> None:
+    """An exception would lose the outcomes of earlier requests."""
     gateway = KafkaGateway(KafkaSession(NOWHERE))
     partition = gateway.read_partitions([AT], offsets=True)[AT]
     assert partition is not None
@@ -62,15 +62,15 @@ def test_facts_are_unread_and_requests_are_read_back() -> None:
 
 
 @pytest.mark.usefixtures("unopened")
-def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
-    """Once six sends and sixty records that may be gone were reported, and the purge clock ran for a month."""
-    made = FakeCluster()
-    made.create_topic("orders", 1)
-    made.produce("orders", {0: 100})
+def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
+    """The results once reported six requests and sixty records, and the purge clock ran for a month."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 1)
+    cluster.produce("orders", {0: 100})
     nowhere = KafkaGateway(KafkaSession(NOWHERE))
-    made.delete_records = nowhere.delete_records  # type: ignore[method-assign]
-    wanted = purge(made, AT, 60, every_ms=30 * 86_400_000)
-    applied = run(made, [wanted], tmp_path)
+    cluster.delete_records = nowhere.delete_records  # type: ignore[method-assign]
+    action = purge(cluster, AT, 60, every_ms=30 * 86_400_000)
+    applied = run(cluster, [action], tmp_path)
     outcome = applied.only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
     assert LIMIT in outcome.detail
@@ -78,8 +78,8 @@ def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
     assert exit_code([outcome]) == 1
 
 
-def test_a_limit_of_threads_is_a_client_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python says RuntimeError there, which is a bug anywhere else."""
+def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises RuntimeError there."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -89,8 +89,8 @@ def test_a_limit_of_threads_is_a_client_that_cannot_be_opened(monkeypatch: pytes
         connect.admin(Connection(("127.0.0.1:9",), timeout_s=1.0))
 
 
-def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit of processes."""
+def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a limit of processes."""
 
     def refuse(*_arguments: object, **_more: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -103,14 +103,14 @@ def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("unopened")
 def test_a_journal_without_a_client_is_unavailable() -> None:
-    """The run stops in good order."""
+    """The run stops without a request."""
     journal = ActionJournal(JournalTopic(KafkaSession(NOWHERE), "journal"))
     with pytest.raises(JournalUnavailable, match=LIMIT):
         journal.last_purges()
 
 
 def test_groups_of_another_cluster_are_unknown() -> None:
-    """A name that leads elsewhere by now: absent there is not removed here, and the same name there is another group."""
+    """An address may lead to another cluster: absence there proves nothing, and the same name is another group."""
     listing: Future[Any] = Future()
     listing.set_result(SimpleNamespace(valid=[], errors=[]))
     described: Future[Any] = Future()
@@ -128,6 +128,6 @@ def test_groups_of_another_cluster_are_unknown() -> None:
 
 
 def test_no_topic_id_is_not_an_id() -> None:
-    """All zeros (KIP-516): a topic that was made again would look the same."""
+    """All zeros (KIP-516): a topic that was created again would have the same value."""
     assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unknown)
     assert topic_id_text("kAwXdc4bS8u+/XAMPLE0g==") == "kAwXdc4bS8u-_XAMPLE0g"

@@ -1,4 +1,4 @@
-"""Which partition of the commit log holds a group."""
+"""The partition of __consumer_offsets that holds a group."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets_records import log_partition
     [("", 0), ("g0", 41), ("g1", 42), ("share1", 36), ("txgroup", 37), ("newproto", 18), ("polygenelubricants", 0)],
 )
 def test_log_partition_is_the_brokers(group: str, partition: int) -> None:
-    """Seen on a broker with 50 partitions, but for the last: its hash is Java's smallest int, whose absolute value is itself."""
+    """Observed on a broker with 50 partitions, except the last: its hash is Java's smallest int."""
     assert log_partition(group, 50) == partition
 
 

@@ -1,4 +1,4 @@
-"""A null in the Parquet files has its reason in `unread`: nothing that was not read vanishes, and nothing reads as nought."""
+"""A null in the Parquet files has its reason in `unread`, and no unknown fact is written as zero."""
 
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,15 @@ def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
     assert found["unread"] == {}
 
 
-def test_an_instant_that_was_not_answered_is_told(tmp_path: Path) -> None:
+def test_an_instant_without_an_answer_has_a_reason(tmp_path: Path) -> None:
     """Once it was neither in the map nor in `unread`."""
     found = row(snapshot(partition(offsets_at={1: Unknown("the broker was silent"), 5: 3})), tmp_path)
     assert found["offsets_at"] == [(5, 3)]
     assert found["unread"] == {"offsets_at[1]": "the broker was silent"}
 
 
-def test_a_topic_id_that_was_not_read_is_told(tmp_path: Path) -> None:
-    """Once its null meant both that the broker wrote none and that nobody knows."""
+def test_an_unknown_topic_id_has_a_reason(tmp_path: Path) -> None:
+    """Its null once meant both that the broker wrote none and that it was not read."""
     readers = (
         ConsumerPosition("a", 7, topic_id=None),
         ConsumerPosition("b", 7, topic_id=Unknown("no leader")),
@@ -51,10 +51,10 @@ def test_a_topic_id_that_was_not_read_is_told(tmp_path: Path) -> None:
     [(20, Unknown("a coordinator was away"), "a coordinator was away"), (NOT_ASKED, None, "not asked")],
     ids=["not all were read", "only those that a policy names"],
 )
-def test_a_list_that_groups_may_be_missing_from_says_so(
+def test_an_incomplete_list_of_readers_has_a_reason(
     tmp_path: Path, readers_below: int | Unknown, incomplete: Unknown | None, told: str
 ) -> None:
-    """Those that are known are listed all the same; once the row looked like one of which all are known."""
+    """The known readers are listed. The row once looked complete."""
     written = snapshot(
         partition(readers=(ConsumerPosition("g", 7, topic_id="id"),), readers_below=readers_below),
         readers_incomplete=incomplete,
@@ -64,15 +64,15 @@ def test_a_list_that_groups_may_be_missing_from_says_so(
     assert found["unread"] == {"readers": told}
 
 
-def test_readers_that_were_not_read_are_told_once(tmp_path: Path) -> None:
-    """The partition's own reason is the nearer one."""
+def test_unknown_readers_have_one_reason(tmp_path: Path) -> None:
+    """The partition's own reason wins."""
     written = snapshot(partition(readers=Unknown("no leader")), readers_incomplete=Unknown("a coordinator was away"))
     found = row(written, tmp_path)
     assert found["readers"] is None
     assert found["unread"] == {"readers": "no leader"}
 
 
-def test_a_newest_record_that_was_not_read_is_told(tmp_path: Path) -> None:
+def test_an_unknown_newest_record_has_a_reason(tmp_path: Path) -> None:
     """One fact in two columns: both once were null without a reason."""
     found = row(snapshot(group(newest_record=Unknown("the log has no leader"))), tmp_path, "groups")
     assert (found["log_partition"], found["log_offset"]) == (None, None)

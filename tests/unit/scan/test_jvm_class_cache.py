@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: who makes it, who uses it, and that it never stands in the way."""
+"""The archive of Spark's classes: when it is written and used, and that its failure is harmless."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def jars(tmp_path: Path) -> Path:
 
 
 def test_the_first_run_only_leaves_a_mark(java: Path, jars: Path, tmp_path: Path) -> None:
-    """A runner that is thrown away does not pay for an archive; whoever comes back writes one, and the next run uses it."""
+    """A throw-away CI runner writes no archive; the second run writes one, and the third uses it."""
     cache, folder = tmp_path / "cache", tmp_path / "jvm"
     folder.mkdir()
     assert select_archive(java, jars, folder, cache=cache) == ClassCache()
@@ -40,7 +40,7 @@ def test_the_first_run_only_leaves_a_mark(java: Path, jars: Path, tmp_path: Path
 
 
 def test_setup_has_the_archive_written_at_once(java: Path, jars: Path, tmp_path: Path) -> None:
-    """Whatever ran before, also three tries that failed, the next JVM writes it; where there is one nothing is asked for."""
+    """The next JVM writes the archive, even after three failed tries, unless there is one."""
     cache = tmp_path / "cache"
     for _ in range(6):
         select_archive(java, jars, tmp_path, cache=cache)
@@ -52,8 +52,8 @@ def test_setup_has_the_archive_written_at_once(java: Path, jars: Path, tmp_path:
     assert not write_at_next_start(java, jars, cache=cache)
 
 
-def test_an_archive_that_never_comes_is_given_up(java: Path, jars: Path, tmp_path: Path) -> None:
-    """A Java that cannot write archives is asked three times and then left alone."""
+def test_an_archive_that_is_never_written_is_given_up(java: Path, jars: Path, tmp_path: Path) -> None:
+    """A Java that cannot write archives gets three tries."""
     cache = tmp_path / "cache"
     options = []
     for _ in range(6):
@@ -64,7 +64,7 @@ def test_an_archive_that_never_comes_is_given_up(java: Path, jars: Path, tmp_pat
 
 
 def test_another_java_or_other_jars_have_another_archive(java: Path, jars: Path, tmp_path: Path) -> None:
-    """An upgrade starts anew, instead of trying an archive that no longer fits at every start."""
+    """An upgrade gets a new archive, instead of an outdated one at every start."""
     cache = tmp_path / "cache"
     select_archive(java, jars, tmp_path, cache=cache)
     before = select_archive(java, jars, tmp_path, cache=cache).cached
@@ -75,8 +75,8 @@ def test_another_java_or_other_jars_have_another_archive(java: Path, jars: Path,
     assert select_archive(java, jars, tmp_path, cache=cache).cached != before
 
 
-def test_only_the_archives_used_last_are_kept(java: Path, jars: Path, tmp_path: Path) -> None:
-    """One hundred and sixty megabytes are not left for each Java and each environment that ever was."""
+def test_only_the_most_recently_used_archives_stay(java: Path, jars: Path, tmp_path: Path) -> None:
+    """Archives of 160 MB do not accumulate for each Java and each environment."""
     cache = tmp_path / "cache"
     cache.mkdir()
     used_at = {"first.jsa": 3, "second.jsa": 1, "third.jsa": 2, "other.txt": 1}
@@ -92,8 +92,8 @@ def test_only_the_archives_used_last_are_kept(java: Path, jars: Path, tmp_path: 
     assert left == {chosen.cached.name, "first.jsa", "other.txt"}
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_the_archive(java: Path, jars: Path, tmp_path: Path) -> None:
-    """A home that is read-only, or a file where the folder should be: the scan runs without."""
+def test_a_cache_that_cannot_be_written_does_not_fail_the_scan(java: Path, jars: Path, tmp_path: Path) -> None:
+    """With a read-only home, or a file in place of the folder, the scan runs without an archive."""
     cache = tmp_path / "cache"
     cache.write_text("no folder")
     assert select_archive(java, jars, tmp_path, cache=cache) == ClassCache()
@@ -104,7 +104,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_the_archive(java: Path
 
 
 def test_paths_with_blanks_stay_one_word(java: Path, jars: Path, tmp_path: Path) -> None:
-    """Spark takes the options apart at blanks outside quotes."""
+    """Spark splits the options at blanks outside quotes."""
     folder, cache = tmp_path / "a folder", tmp_path / "cache"
     select_archive(java, jars, folder, cache=cache)
     assert (

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import log_size
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -40,7 +41,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
 
 
 def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
-    """The bound was once fixed when the job began: chunks whose turn came after it had five seconds, whatever --timeout said."""
+    """The limit once counted from the start of the job: later chunks had five seconds, whatever --timeout was."""
     _, _, small_s = planned(10)
     _, reading_s, large_s = planned(100_000, log_records=1_000_000)
     assert 30 <= small_s < 31
@@ -49,16 +50,16 @@ def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
 
 
 @pytest.mark.parametrize(("log_start", "high_watermark"), [(2_000_000_000, LOST), (LOST, 5), (LOST, LOST), (9, 3)])
-def test_a_part_of_the_log_that_was_half_answered_costs_no_patience(
+def test_a_partition_of_the_log_without_both_ends_costs_no_time(
     log_start: int | Unknown, high_watermark: int | Unknown
 ) -> None:
     """Its size was once minus two thousand million, which took the time of all other partitions."""
-    assert requests.log_size(Watermarks(log_start, high_watermark)) == 0
-    assert requests.log_size(Watermarks(3, 9)) == 6
+    assert log_size(Watermarks(log_start, high_watermark)) == 0
+    assert log_size(Watermarks(3, 9)) == 6
 
 
-def test_the_whole_job_has_longer_than_its_chunks() -> None:
-    """Else a broker that is silent would cost the facts of all the others, too."""
+def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
+    """Otherwise a silent broker would lose the facts of all other brokers."""
     for partitions in (10, 200_000):  # read in an instant, and for longer than everything else takes
         task, reading_s, until_s = planned(partitions, timeout_s=1.0)
         assert _limit_s(task, reading_s) > until_s + 5

@@ -1,4 +1,4 @@
-"""Needs against live names: what is asked of whom, in which chunks."""
+"""Requests against live names: what is read of which broker, in which chunks."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,12 +18,12 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
 
 
 def asked(chunks: list[PartitionsChunk]) -> list[tuple[str, int, int]]:
-    """(topic, partition, leader) of every question, in order."""
+    """(topic, partition, leader) of every request, in order."""
     return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.requests for number in a.partitions]
 
 
-def test_wishes_of_partitions_that_several_needs_meet() -> None:
-    """Each partition once, with all that some need asks of it; partitions that nobody asks for are not wished."""
+def test_partition_requests_merge_what_several_parts_request() -> None:
+    """Each partition is there once, with everything that some part requests; other partitions are not there."""
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
@@ -46,8 +46,8 @@ def test_wishes_of_partitions_that_several_needs_meet() -> None:
     assert all(wish.full for wish in found.values())
 
 
-def test_wishes_for_leadership_alone_ask_no_offsets() -> None:
-    """A need without offsets, readers or instants is answered by the listing."""
+def test_partition_requests_for_leadership_read_no_offsets() -> None:
+    """The listing answers a request without offsets, readers or instants."""
     (wish,) = requests.partition_requests(
         ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a"))
     )
@@ -55,16 +55,16 @@ def test_wishes_for_leadership_alone_ask_no_offsets() -> None:
     assert requests.partition_chunks([wish], (), listing(topic("a"))) == []
 
 
-def test_wishes_of_topics_without_known_partitions_are_none() -> None:
-    """A topic whose metadata came with an error is not asked about: its facts stay unread."""
+def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
+    """No request is sent for a topic whose metadata failed: its facts stay Unknown."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
     assert list(requests.partition_requests(needs, listing(unknown_topic("a")))) == []
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6_000), max_size=4), st.booleans())
-def test_partition_chunks_ask_each_partition_once(sizes: list[int], counted: bool) -> None:
-    """Every partition with a leader is asked exactly once, of its leader, in chunks of at most 2,000 of one leader."""
+def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted: bool) -> None:
+    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that leader."""
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     shown = listing(*topics)
@@ -84,8 +84,8 @@ def test_partition_chunks_ask_each_partition_once(sizes: list[int], counted: boo
         assert len(chunks) <= 1
 
 
-def test_partition_chunks_leave_out_what_has_no_leader() -> None:
-    """Nobody would answer for a leaderless partition; the snapshot says that it has no leader."""
+def test_partition_chunks_skip_leaderless_partitions() -> None:
+    """No broker answers for a leaderless partition; the snapshot says that it has no leader."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
     shown = listing(topic("a", 4, leaders=(1, None)))
     chunks = requests.partition_chunks(list(requests.partition_requests(needs, shown)), (), shown)
@@ -93,7 +93,7 @@ def test_partition_chunks_leave_out_what_has_no_leader() -> None:
 
 
 def test_counted_topics_are_not_the_brokers_own() -> None:
-    """Records of internal topics are no part of the cluster's; a topic's own are counted where its offsets are wanted."""
+    """Internal topics do not count for the cluster; a topic's own records count where its offsets are requested."""
     shown = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
     assert requests.counted_topics(ScanRequest(cluster_records=True), shown) == {"a", "b"}
     needs = ScanRequest(
@@ -124,13 +124,13 @@ def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
 
 
 def test_log_chunks_of_a_large_log_are_many() -> None:
-    """Five million records are cut for more than two cores; a small log is read by one task."""
+    """Five million records are split for more than two cores; one task reads a small log."""
     assert len(requests.log_chunks(dict.fromkeys(range(50), 100_000))) == 13
     assert len(requests.log_chunks(dict.fromkeys(range(50), 1_000))) == 1
 
 
-def test_commit_groups_are_all_where_readers_are_wanted() -> None:
-    """Whoever may be hurt by a purge is asked for; ids that no current call lists cannot be, and are not."""
+def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
+    """Every listed group may lose records by a purge; commits of unlisted groups cannot be read."""
     shown = groups("a", "b", hidden=("share",))
     need = GroupRequest(groups=selectors("a", "share"))
     assert requests.commit_groups(ScanRequest(groups=(need,)), shown) == {"a"}
@@ -139,20 +139,20 @@ def test_commit_groups_are_all_where_readers_are_wanted() -> None:
 
 
 def test_selected_groups_obey_exceptions() -> None:
-    """A group that one need excepts is selected all the same where another one names it."""
+    """A group that one part excepts is selected if another part names it."""
     first = GroupRequest(groups=selectors("a*"), except_groups=selectors("ab"))
     assert requests.selected_groups([first], ["aa", "ab", "b"]) == {"aa"}
     assert requests.selected_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
 
 
 def test_exact_topics_are_those_that_are_named() -> None:
-    """Only an exact name says that a topic is expected to be there."""
+    """Only an exact name expects that the topic exists."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a", "b*", "regex:c")),))
     assert requests.exact_topics(needs) == {"a"}
 
 
-def test_reading_takes_the_longer_the_more_there_is() -> None:
-    """Each source counts, by what its chunks hold and not by how many they are."""
+def test_estimated_seconds_grow_with_the_content_of_chunks() -> None:
+    """Each source counts by the content of its chunks, not by their number."""
     ask = OffsetsRequest("t", range(2_000), 1)
     groups_of = CommitsChunk(tuple(map(str, range(500))))
     log = {0: 100_000, 1: 50_000, 2: 50_000}
@@ -162,14 +162,14 @@ def test_reading_takes_the_longer_the_more_there_is() -> None:
     assert requests.estimated_seconds([LogChunk((0,)), LogChunk((1, 2))], log) == 2
 
 
-def test_reading_order_puts_the_slow_ones_first() -> None:
-    """The log takes longest: were it last, it would run alone."""
+def test_order_chunks_puts_the_slow_ones_first() -> None:
+    """The log takes longest: as the last chunk it would run alone."""
     log, partitions, commits = LogChunk((0,)), PartitionsChunk(()), CommitsChunk(("g",))
     assert requests.order_chunks([log], [partitions], [commits]) == (log, partitions, commits)
 
 
-def test_wish_keeps_the_topic_as_listed() -> None:
-    """The snapshot takes leadership and the topic id from the same listing that the questions were made from."""
+def test_partition_requests_keep_the_listed_facts() -> None:
+    """The snapshot takes leadership and topic id from the listing that the requests are based on."""
     shown = topic("a", 2)
     (wish,) = requests.partition_requests(
         ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(shown)

@@ -1,4 +1,4 @@
-"""Starts that nobody waits for any more, beside the ones that came after them. The server is a fake: what counts here is who holds what."""
+"""Abandoned session starts beside later ones, with a fake server."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ ENGINE = SparkTarget(remote="sc://server:15002")
 
 
 class Server:
-    """Gives sessions; the code of the first one arrives when `upload` lets it, or fails then."""
+    """Creates sessions. The code upload of the first one waits for `upload`, and then fails."""
 
     def __init__(self) -> None:
         self.made: list[Any] = []
@@ -64,8 +64,8 @@ def eventually(done: Callable[[], bool]) -> None:
     raise AssertionError("never happened")
 
 
-def test_a_session_without_our_code_is_not_a_warm_one(server: Server) -> None:
-    """The upload of the first round hangs; the second is not given a session in which no task could run."""
+def test_a_session_without_our_code_is_not_reused(server: Server) -> None:
+    """The upload of the first start hangs; the second start does not get its session, in which no task could run."""
     first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed, match="no Spark session within"):
         first.result()

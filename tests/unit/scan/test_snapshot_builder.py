@@ -1,4 +1,4 @@
-"""Rows and listings as a snapshot: what makes a fact unread, and when a listing is complete."""
+"""The snapshot from rows and listings: which facts are Unknown, and when a listing is complete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -69,7 +69,7 @@ def reason(fact: object) -> str:
 
 
 def test_partition_that_was_read() -> None:
-    """Numbers as they came; "no record at or after" is None and never -1."""
+    """The numbers of the row; "no record at or after" is None and never -1."""
     found = facts(wish(instants=(7, 9)), partition_row(offsets_at=[6, -1]))
     assert (found.log_start, found.stable_end, found.high_watermark) == (5, 20, 30)
     assert found.offsets_at == {7: 6, 9: None}
@@ -78,8 +78,8 @@ def test_partition_that_was_read() -> None:
     assert found.readers_below is NOT_ASKED
 
 
-def test_partition_of_which_a_part_was_not_read() -> None:
-    """What was answered stays; each number that is missing is unread, with the row's reason."""
+def test_partition_with_partial_answers() -> None:
+    """Answers stay; each missing number is Unknown with the row's reason."""
     found = facts(wish(instants=(7,)), partition_row(stable_end=None, offsets_at=[None], error="stable end: timed out"))
     assert found.log_start == 5
     assert reason(found.stable_end) == reason(found.offsets_at[7]) == "stable end: timed out"
@@ -95,22 +95,22 @@ def test_partition_of_which_a_part_was_not_read() -> None:
     ],
     ids=["leaderless", "leader unknown", "row missing", "row empty"],
 )
-def test_partition_without_numbers_is_unread(leader: int | Unknown | None, row: Row | None, told: str) -> None:
-    """A row that should be there and is not is as unread as one that says so; nothing becomes zero."""
+def test_partition_without_numbers_is_unknown(leader: int | Unknown | None, row: Row | None, told: str) -> None:
+    """A missing row makes the facts Unknown like a row with an error; no fact becomes zero."""
     found = facts(wish(partition(leader=leader), instants=(7,), readers=True), row)
     for fact in (found.log_start, found.stable_end, found.high_watermark, found.offsets_at[7], found.readers_below):
         assert told in reason(fact)
 
 
-def test_partition_of_which_only_leadership_is_asked() -> None:
-    """Offsets that nobody asked for are unread as such, whatever a row says."""
+def test_partition_with_leadership_only() -> None:
+    """Offsets that were not requested are Unknown, even if there is a row."""
     found = facts(wish(full=False), partition_row())
     assert found.log_start is NOT_ASKED
     assert found.leader == 1
 
 
 def test_last_purge_is_the_journals() -> None:
-    """Asked: never purged is None, an unreadable journal unread. Not asked: not asked."""
+    """If requested: None for "never purged", Unknown for an unreadable journal. Otherwise "not asked"."""
     assert facts(wish(), None, purges={T0: 8}).last_purge_ms is NOT_ASKED
     assert facts(wish(last_purge=True), None, purges={T0: 8}).last_purge_ms == 8
     assert facts(wish(last_purge=True), None, purges={}).last_purge_ms is None
@@ -128,20 +128,20 @@ def readers_row(
 
 
 def test_readers_are_sorted_and_implied_ones_stand_at_the_log_start() -> None:
-    """A group with commits on the topic and none here reads from the start of what is left."""
+    """A group with commits on the topic, but not on this partition, would read from the log start."""
     found = facts(wish(readers=True), readers_row(("b", 7), ("a", None)))
     assert found.readers == (ConsumerPosition("a", 5, implied=True), ConsumerPosition("b", 7))
     assert found.readers_below == 20
 
 
 def test_an_implied_reader_at_an_unknown_log_start_makes_the_readers_unknown() -> None:
-    """Nobody may conclude that a group is not there because its place cannot be told."""
+    """A group with an unknown position is not an absent group."""
     found = facts(wish(readers=True), readers_row(("a", None), ("b", 7), log_start=None, error="no answer"))
     assert "'a'" in reason(found.readers)
 
 
-def test_named_readers_alone_are_told_where_only_they_are_asked() -> None:
-    """`named` without `readers`: others on the partition are nobody's concern, and no claim is made about them."""
+def test_only_named_readers_where_only_they_are_requested() -> None:
+    """With `named` and without `readers`, the facts say nothing about other groups."""
     found = facts(wish(named=frozenset({"g"})), readers_row(("g", 7), ("other", 6), origins=[("g", 7, "id")]))
     assert found.readers == (ConsumerPosition("g", 7, topic_id="id"),)
     assert found.readers_below is NOT_ASKED
@@ -173,13 +173,13 @@ def test_named_readers_alone_are_told_where_only_they_are_asked() -> None:
 def test_topic_id_that_a_named_reader_committed_for(
     origins: Sequence[tuple[str, int, str | None]], told: str | None
 ) -> None:
-    """By the commit log; where it is not plain which incarnation is in force, unread."""
+    """From the commit log; Unknown where the current topic id is ambiguous."""
     (reader,) = facts(wish(named=frozenset({"g"})), readers_row(("g", 7), origins=origins)).readers  # type: ignore[misc]
     assert reader.topic_id == (Unknown(UNSURE) if told is UNSURE else told)
 
 
-def test_topic_id_is_unread_where_the_groups_part_of_the_log_is() -> None:
-    """One partition of the log that was not read leaves open what its groups committed for, and only theirs."""
+def test_topic_id_is_unknown_where_the_groups_log_partition_is() -> None:
+    """An unread partition of the log makes the topic ids of its groups Unknown, and only theirs."""
     lost = log_partition("g", 50)
     other = next(name for name in map(str, range(100)) if log_partition(name, 50) != lost)
     log = CommitLog(partitions=50, unread={lost: Unknown("lost")})
@@ -207,7 +207,7 @@ def group_facts(
 
 
 def test_group_with_evidence() -> None:
-    """Counts and fingerprint from its commits, activity and the place of the newest record from the log."""
+    """Counts and fingerprint from the commits, activity and newest record from the log."""
     found = group_facts(group_row())
     assert (found.listed, found.type, found.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
     assert (found.commits, found.commit_topics, found.fingerprint) == (2, 1, "f" * 64)
@@ -215,7 +215,7 @@ def test_group_with_evidence() -> None:
 
 
 def test_silence_is_not_idleness() -> None:
-    """A group of which the log holds nothing, or nothing with a time, is unread and not idle."""
+    """A group without records in the log, or without times, is Unknown and not idle."""
     silent = group_facts(group_row(log_offset=None))
     assert "no record" in reason(silent.last_activity_ms)
     assert "no record" in reason(silent.newest_record)
@@ -224,8 +224,8 @@ def test_silence_is_not_idleness() -> None:
     assert timeless.newest_record == (3, 9)
 
 
-def test_group_whose_part_of_the_log_was_not_read() -> None:
-    """Whatever other partitions of the log say: the group's own decides."""
+def test_group_with_an_unread_log_partition() -> None:
+    """The group's own partition of the log decides, not the others."""
     lost = CommitLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
     assert reason(group_facts(group_row(), log=lost).last_activity_ms) == "lost"
     missing = CommitLog(missing=Unknown("no right"))
@@ -235,28 +235,27 @@ def test_group_whose_part_of_the_log_was_not_read() -> None:
 
 
 def test_group_whose_commits_failed_or_are_missing() -> None:
-    """The row's error, or that there is no row, on every fact that the commits would have given."""
+    """Every fact from commits has the row's error, or says that there is no row."""
     failed = group_facts(group_row(error="timed out", commits=None, commit_topics=None, fingerprint=None))
     assert {reason(fact) for fact in (failed.commits, failed.commit_topics, failed.fingerprint)} == {"timed out"}
     assert "no answer" in reason(group_facts(None).commits)
 
 
-def test_group_of_which_the_log_holds_more_commits_than_its_coordinator_told() -> None:
-    """Commits on topics that the caller may not describe are left out without an error: a removal would have named too few."""
-    for told, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
-        found = group_facts(group_row(commits=told, commit_keys=keys))
+def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
+    """The coordinator omits commits on topics that the caller may not describe, so a removal would name too few."""
+    for commits, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
+        found = group_facts(group_row(commits=commits, commit_keys=keys))
         if known:
-            assert (found.commits, found.fingerprint) == (told, "f" * 64)
+            assert (found.commits, found.fingerprint) == (commits, "f" * 64)
         else:
             for fact in (found.commits, found.commit_topics, found.fingerprint):
-                assert f"the commit log holds {keys} commits of the group, and its coordinator told {told}" in reason(
-                    fact
-                )
+                expected = f"the commit log holds {keys} commits of the group, its coordinator has {commits}"
+                assert expected in reason(fact)
         assert found.newest_record == (3, 9)
 
 
 def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
-    """It is told, not listed, with the type that its records suggest; its commits cannot be read. A group that is gone is not told."""
+    """The group is not listed, has the type of its records, and its commits are Unknown. A removed group is not there."""
     live = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems="share")
     for listing in (groups(), groups(hidden=("g",))):
         found = group_facts(live, listing=listing)
@@ -266,8 +265,8 @@ def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
 
 
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
-def test_group_that_the_list_of_consumer_groups_left_out_is_none(seems: str) -> None:
-    """The first record of a Connect group names no protocol, as a standalone consumer's does; but that would have been listed."""
+def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
+    """A Connect group's first record names no protocol, like a standalone consumer's; but a consumer would be listed."""
     young = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
     assert group_facts(young, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
     assert group_facts(young, listing=groups()).type is GroupType(seems), (
@@ -275,8 +274,8 @@ def test_group_that_the_list_of_consumer_groups_left_out_is_none(seems: str) -> 
     )
 
 
-def test_group_that_nobody_needs_is_told_by_its_listing() -> None:
-    """Names, types and states of all groups are known; the rest was not asked."""
+def test_group_that_is_not_requested_has_its_listing_only() -> None:
+    """Type and state of all groups are known; other facts are "not asked"."""
     found = group_facts(group_row(), needs=ScanRequest())
     assert found.state is GroupState.EMPTY
     assert found.commits is NOT_ASKED
@@ -325,7 +324,7 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
     ],
 )
 def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitLog, told: str | None) -> None:
-    """Nobody knows whom a purge would hurt unless every group is listed and every listed group's commits were read."""
+    """The readers are complete only if every group is listed and every listed group's commits were read."""
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
     found = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
     assert (found is None) if told is None else told in reason(found)
@@ -336,8 +335,8 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
     return {"name": "commit_log", "number": number, "error": error, "records": records, "skipped": 1, "garbled": 2}
 
 
-def test_commit_log_of_which_partitions_are_missing() -> None:
-    """Failed and absent rows are unread partitions; the counts are over what was read."""
+def test_commit_log_with_missing_partitions() -> None:
+    """Partitions with an error or without a row are unread; the counts cover the others."""
     log = snapshot_builder.commit_log(
         [run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None
     )
@@ -348,8 +347,8 @@ def test_commit_log_of_which_partitions_are_missing() -> None:
     assert snapshot_builder.commit_log([run_row(0)], partitions=1, requested=True, missing=None).complete
 
 
-def test_commit_log_that_does_not_exist_or_was_not_asked() -> None:
-    """A cluster where nobody ever committed has a complete, empty log; a log that may not be seen is unread for everybody."""
+def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
+    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
     nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
     assert nothing.complete
     assert nothing.of("g") is None
@@ -360,7 +359,7 @@ def test_commit_log_that_does_not_exist_or_was_not_asked() -> None:
 
 
 def test_topic_records() -> None:
-    """A sum over all partitions, or unread as soon as one of them is: leaderless, failed, or without a row."""
+    """A sum over all partitions; Unknown if one of them is leaderless, failed or without a row."""
     two, whole, empty = topic("t", 2, leaders=(1, None)), topic("w"), topic("e", 0)
     broken = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "unread": 0}, "w": {"records": 5, "unread": 0}}, [])
@@ -387,7 +386,7 @@ def test_topic_records() -> None:
 
 
 def test_cluster_records() -> None:
-    """The broker's own topics do not count, and one unread topic makes the cluster's records unread."""
+    """The broker's own topics do not count, and one unknown topic makes the cluster's records Unknown."""
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
     counted = frozenset({"a", "b"})
@@ -398,8 +397,8 @@ def test_cluster_records() -> None:
     assert "no answer" in reason(snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short))
 
 
-def test_rows_by_what_they_are_about() -> None:
-    """The scan's one table is taken apart by subject."""
+def test_rows_by_subject() -> None:
+    """The rows of the scan's table are grouped by subject."""
     rows = [
         {"subject": PARTITION, "name": "t", "number": 0, "log_start": 5},
         {"subject": GROUP, "name": "g", "number": -1},
@@ -413,8 +412,8 @@ def test_rows_by_what_they_are_about() -> None:
     assert [row["number"] for row in found.runs] == [4]
 
 
-def test_rows_keep_every_column_that_facts_are_made_of() -> None:
-    """From each row only what its subject needs is taken out of the table: a column forgotten there would be an unread fact."""
+def test_rows_keep_every_column_of_the_facts() -> None:
+    """Each row keeps only the columns of its subject: a forgotten column would be an unknown fact."""
     group = {"subject": GROUP, "name": "g", "number": -1, "listed": True, "needed": True, **group_row()}
     share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
     hiding = {**group, "name": "h", "commit_keys": 3}

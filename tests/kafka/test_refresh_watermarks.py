@@ -1,4 +1,4 @@
-"""A second read of end offsets that a commit has passed, on real brokers."""
+"""High watermarks below a commit are read again, on real brokers."""
 
 from uuid import uuid4
 
@@ -30,12 +30,10 @@ def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, lead
     )
 
 
-def test_a_commit_of_a_live_group_is_held_against_the_end_of_now(cluster: Cluster) -> None:
-    """A live group once blocked its own deletions for ever: its commit was newer than the end
-    offset of the scan.
+def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Cluster) -> None:
+    """A live group once blocked its own purge for ever: its commit was always newer than the end.
 
-    The second read raises the high watermark, not the stable end. A commit above the second end
-    stays above it.
+    The high watermark is updated, the stable end is not, and a commit above the new end stays above it.
     """
     topic = f"overtaken-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=3)])
