@@ -1,4 +1,4 @@
-"""The steps before the first plan: the first files of a repository, and a check of the connection and permissions.
+"""The steps before the first plan: the first files of a repository, and a check of the cluster.
 
 Only `create_journal` changes a cluster: it creates the journal topic, if the user asked for it.
 """
@@ -79,7 +79,10 @@ def workflow_files(action: str | None) -> Mapping[str, str]:
 def create_journal(
     bootstrap_servers: Sequence[str], name: str, run: RunOptions, *, client: Mapping[str, str], topic: str
 ) -> None:
-    """Create the journal topic with unlimited retention, unless it exists. Raises JournalUnavailable."""
+    """Create the journal topic with unlimited retention, unless it exists.
+
+    Raises JournalUnavailable.
+    """
     run.progress(f"creating the topic {topic}")
     journals.create_topic(_connection(bootstrap_servers, name, client, run), topic, retention_ms=FOREVER_MS)
 
