@@ -108,7 +108,11 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     """Return what planning reads and what applying writes; protected subjects are never written."""
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
-    protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
+    protected: dict[str, tuple[Selector, ...]] = {
+        "topic": (*(spec.protect.topics or ()), *journal),
+        "group": spec.protect.groups or (),
+        "cluster": (),
+    }
     accesses = [policy.write_access() for policy in policies]
 
     def selections(resource: str) -> tuple[Selection, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.registry import status
-from reconciler.scan.scan import Engine, close
+from reconciler.scan.scan import SparkTarget, close
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 from tests.spark import shared_server
@@ -69,9 +69,9 @@ def spark_server(spark_server_folder: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Engine:
+def engine() -> SparkTarget:
     """One warm Spark session for all tests that scan in this process."""
-    return Engine(master="local[2]")
+    return SparkTarget(master="local[2]")
 
 
 @pytest.fixture(scope="session", autouse=True)
