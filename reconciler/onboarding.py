@@ -1,4 +1,4 @@
-"""The steps before the first plan: the first files of a repository, and a check of the cluster.
+"""The steps before the first plan: the first files of a repository, and a check of the connection and permissions.
 
 Only `create_journal` changes a cluster: it creates the journal topic, if the user asked for it.
 """
@@ -79,10 +79,7 @@ def workflow_files(action: str | None) -> Mapping[str, str]:
 def create_journal(
     bootstrap_servers: Sequence[str], name: str, run: RunOptions, *, client: Mapping[str, str], topic: str
 ) -> None:
-    """Create the journal topic with unlimited retention, unless it exists.
-
-    Raises JournalUnavailable.
-    """
+    """Create the journal topic with unlimited retention, unless it exists. Raises JournalUnavailable."""
     run.progress(f"creating the topic {topic}")
     journals.create_topic(_connection(bootstrap_servers, name, client, run), topic, retention_ms=FOREVER_MS)
 
@@ -108,11 +105,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     """Return what planning reads and what applying writes; protected subjects are never written."""
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
-    protected: dict[str, tuple[Selector, ...]] = {
-        "topic": (*(spec.protect.topics or ()), *journal),
-        "group": spec.protect.groups or (),
-        "cluster": (),
-    }
+    protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
     accesses = [policy.write_access() for policy in policies]
 
     def selections(resource: str) -> tuple[Selection, ...]:

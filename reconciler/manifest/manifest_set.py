@@ -1,7 +1,8 @@
 """A valid set of manifests, and the part of it that concerns one cluster."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from reconciler.errors import UsageError
 from reconciler.manifest.diagnostics import Diagnostic
@@ -9,6 +10,8 @@ from reconciler.model.plan import ManifestFile
 from reconciler.policies import Cluster, Policy, Waiver
 from reconciler.policies.base import Envelope
 from reconciler.text.suggest import did_you_mean
+
+_Role = TypeVar("_Role", bound=Envelope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +44,17 @@ class ManifestSet:
     @property
     def clusters(self) -> tuple[Cluster, ...]:
         """The Cluster manifests, sorted by name."""
-        clusters = (entry.manifest for entry in self.entries if isinstance(entry.manifest, Cluster))
-        return tuple(sorted(clusters, key=lambda cluster: cluster.metadata.name))
+        return tuple(sorted(_of_role(Cluster, self.entries), key=lambda cluster: cluster.metadata.name))
 
     @property
     def policies(self) -> tuple[Policy, ...]:
         """The policies of all clusters."""
-        return tuple(entry.manifest for entry in self.entries if isinstance(entry.manifest, Policy))
+        return _of_role(Policy, self.entries)  # type: ignore[type-abstract]
 
     @property
     def waivers(self) -> tuple[Waiver, ...]:
         """The waivers of all clusters."""
-        return tuple(entry.manifest for entry in self.entries if isinstance(entry.manifest, Waiver))
+        return _of_role(Waiver, self.entries)
 
     def for_cluster(self, name: str | None = None) -> ClusterManifests:
         """Return the manifests of one cluster; None: the only cluster. Raises UsageError."""
@@ -65,12 +67,12 @@ class ManifestSet:
             closest = did_you_mean(name, clusters)
             hint = f"did you mean {closest}?" if closest else f"known clusters: {', '.join(clusters)}"
             raise UsageError(f"the manifests hold no Cluster named {name}; {hint}")
-        part = replace(self, entries=tuple(entry for entry in self.entries if entry.cluster == name))
-        paths = {entry.path for entry in part.entries}
+        entries = [entry for entry in self.entries if entry.cluster == name]
+        paths = {entry.path for entry in entries}
         return ClusterManifests(
             cluster=clusters[name],
-            policies=tuple(sorted(part.policies, key=lambda policy: policy.address)),
-            waivers=tuple(sorted(part.waivers, key=lambda waiver: waiver.address)),
+            policies=tuple(sorted(_of_role(Policy, entries), key=lambda policy: policy.address)),  # type: ignore[type-abstract]
+            waivers=tuple(sorted(_of_role(Waiver, entries), key=lambda waiver: waiver.address)),
             files=tuple(sorted((f for f in self.files if f.path in paths), key=lambda file: file.path)),
         )
 
@@ -78,3 +80,7 @@ class ManifestSet:
         """Yield the manifests of each cluster, sorted by name: the inputs of one plan each."""
         for cluster in self.clusters:
             yield self.for_cluster(cluster.metadata.name)
+
+
+def _of_role(role: type[_Role], entries: Sequence[ManifestEntry]) -> tuple[_Role, ...]:
+    return tuple(entry.manifest for entry in entries if isinstance(entry.manifest, role))
