@@ -17,7 +17,7 @@ from reconciler.errors import ManifestsInvalid, ReconcilerError
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of the pages of --help, which typer prints, on a full disk. Other files have their own errors."""
+"""Errors of the help pages, which typer prints, on a full disk. Files have their own errors."""
 
 app = build_app()
 

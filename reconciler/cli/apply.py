@@ -88,7 +88,8 @@ def _confirm(plan: Plan, part: ClusterManifests) -> None:
 def _execute(
     plan: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, tuning: Tuning
 ) -> int:
-    # The results are written inside as well: a Ctrl-C at that moment must not print "before anything was written".
+    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
+    # before anything was written".
     with handle_signals() as stop:
         with common.running(settings) as run:
             applied = pipeline.apply(plan, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, tuning=tuning)

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "converge": LazyCommand("converge", "converge", "Plan and apply the policies in `mode: continuous`, once."),
     "watch": LazyCommand("converge", "watch", "Converge at regular intervals until Ctrl-C or SIGTERM."),
     "drift": LazyCommand("drift", "drift", "Report drift for schedules, and change nothing."),
-    "scan": LazyCommand("scan", "scan", "Read the facts that the policies need, and write them as Parquet."),
+    "scan": LazyCommand("scan", "scan", "Write the facts that the policies need as Parquet."),
     "journal": LazyCommand("journal", "journal", "Print the intents and outcomes of all runs, oldest first."),
     "schema": LazyCommand("schema", "schema", "Write the JSON Schemas of manifests, plans and results."),
 }

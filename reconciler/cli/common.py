@@ -1,4 +1,4 @@
-"""What several commands share: arguments, loading manifests, selecting clusters, setting up a run."""
+"""What several commands share: arguments, manifests, the selection of clusters, and the run."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ def load(paths: list[Path] | None, settings: Settings) -> ManifestSet:
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
-    """Split the words of PlanAndPaths, and read the plan if there is one. Raises PlanUnusable."""
+    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable."""
     words = words or []
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]

@@ -47,7 +47,7 @@ def write(text: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """Print one error line to stderr, with control and other invisible characters of names escaped."""
+    """Print one error line to stderr, with invisible characters escaped."""
     with suppress(OSError):  # the results come first; a failure to write them must not hide the error
         sys.stdout.flush()
     print_stderr(f"error: {escape_text(message)}")
@@ -130,7 +130,10 @@ def _write_errors(target: str) -> Iterator[None]:
 
 @contextmanager
 def report_write_errors() -> Iterator[None]:
-    """Print an error if the results of apply cannot be written; the exit code still says what apply did."""
+    """Print an error if the results of apply cannot be written.
+
+    The exit code still says what apply did.
+    """
     try:
         yield
     except (OSError, OutputUnwritten) as error:
@@ -140,7 +143,7 @@ def report_write_errors() -> Iterator[None]:
 
 
 def discard_stdout() -> None:
-    """Point stdout to /dev/null, so that text left in its buffer by a failed write does not fail again at exit."""
+    """Point stdout to /dev/null, so that text in its buffer does not fail again at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -256,7 +259,7 @@ class _JsonLines(logging.Formatter):
 
 
 def start_logging(settings: Settings) -> None:
-    """Log to stderr: warnings by default, all records of this program with -v, none of other libraries."""
+    """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
     handler = logging.StreamHandler(sys.stderr)
     plain = _PlainLines("%(levelname)s %(name)s %(message)s")
     handler.setFormatter(_JsonLines() if settings.log_format is LogFormat.JSON else plain)

@@ -1,4 +1,4 @@
-"""`reconciler converge` and `watch`: plan and apply the policies in `mode: continuous` in one step."""
+"""`reconciler converge` and `watch`: plan and apply the policies in `mode: continuous`."""
 
 import math
 import random
@@ -114,7 +114,7 @@ def _interval_ms(part: ClusterManifests, every: str | None) -> int:
 
 
 def _exit_code(applied: ApplyResult) -> int:
-    """Return the exit code of one cluster: 1 also if nothing failed and a fact could not be read."""
+    """Return the exit code of one cluster; 1 if only a fact could not be read."""
     return worst_exit_code([applied.exit_code, EXIT_UNSEEN if _has_unknown_facts(applied.plan) else 0])
 
 

@@ -71,7 +71,7 @@ def _report(
 
 
 def _read(previous: Path | None) -> tuple[DriftReport, ...]:
-    """Read the previous report. An unreadable one costs only the dates, so that a schedule recovers."""
+    """Read the previous report. An unreadable one costs only the dates; a schedule recovers."""
     if previous is None:
         return ()
     try:

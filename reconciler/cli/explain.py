@@ -1,4 +1,4 @@
-"""`reconciler explain`: print one decision with its facts and arithmetic, or the meaning of a code."""
+"""`reconciler explain`: print one decision with its arithmetic, or the meaning of a code."""
 
 import re
 from typing import Annotated

@@ -114,7 +114,10 @@ def parse_duration(option: str, text: str) -> int:
 
 
 def worst_exit_code(codes: Sequence[int]) -> int:
-    """Return the exit code for several clusters: "partly applied" first, then errors, then "there are actions"."""
+    """Return the exit code for several clusters.
+
+    "Partly applied" comes first, then errors, then "there are actions".
+    """
     return min(codes, key=_WORST_FIRST.index, default=0)
 
 

@@ -17,7 +17,7 @@ def scan(
     out: Annotated[Path, typer.Option("--out", help="Folder for partitions/, topics/, groups/ and run.json.")],
     paths: Paths = None,
 ) -> int:
-    """Read the facts that the policies need, and write them as Parquet.
+    """Write the facts that the policies need as Parquet.
 
     docs/scan.md describes the schema. The command changes nothing on the cluster.
     """

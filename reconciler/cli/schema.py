@@ -1,4 +1,4 @@
-"""`reconciler schema`: write the JSON Schemas of all files that people or programs write and read."""
+"""`reconciler schema`: write the JSON Schemas of manifests, plans and results."""
 
 from pathlib import Path
 from typing import Annotated

@@ -36,7 +36,7 @@ class SignalState:
         self._count += 1
         if self._count > 1:
             os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
-        # In a thread of its own: if the reader of stderr stalls, the next signal must still be received.
+        # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
         threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
 
 

@@ -34,7 +34,10 @@ class InstallSource:
 
 
 def parse_action_ref(text: str) -> InstallSource:
-    """Parse `OWNER/NAME@COMMIT`. Raises UsageError for a branch or a tag, because their owner can move them."""
+    """Parse `OWNER/NAME@COMMIT`.
+
+    Raises UsageError for a branch or a tag, because the owner of the repository can move them.
+    """
     match = _ACTION_REF.fullmatch(text)
     if match is None:
         raise UsageError(f"--action {text}: expected OWNER/NAME@COMMIT with all 40 hex digits of the commit")

@@ -1,4 +1,4 @@
-"""Fills the templates of the first manifests that `init` writes: a Cluster and one example per kind.
+"""Fills the templates of the manifests that `init` writes: a Cluster, and one example per policy.
 
 The examples are harmless: they name topics and groups that no cluster has. A template is a file in
 templates/, and becomes a file of the same name.
@@ -55,9 +55,9 @@ def starter_manifests(
 
 
 def _filled(template: str, values: Mapping[str, str], sections: Mapping[str, str]) -> str:
-    """Fill each `{{value}}`, and replace each `{{section:}} … {{:section}}` if the section has a text.
+    """Fill each `{{value}}`, and each `{{section:}} … {{:section}}` that has a text in `sections`.
 
-    One pass fills both, so that the text of a section is never taken for a template.
+    A section without a text keeps its default. One pass fills both, so that the text of a section is never taken for a template.
     """
 
     def replacement(match: re.Match[str]) -> str:

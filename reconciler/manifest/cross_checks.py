@@ -135,7 +135,7 @@ def _duplicate_cluster_ids(manifests: _Manifests) -> Iterator[Diagnostic]:
 
 
 def _journal_rules(manifests: _Manifests) -> Iterator[Diagnostic]:
-    """Yield policies that truncate the journal topic, or that need a journal topic and have none."""
+    """Yield policies that truncate the journal topic, or that need one and have none."""
     clusters = {item.name: item for item in manifests.items if isinstance(item.manifest, Cluster)}
     for item in manifests.policies:
         cluster = clusters.get(manifests.cluster_of(item) or "")
@@ -152,7 +152,7 @@ def _journal_rules(manifests: _Manifests) -> Iterator[Diagnostic]:
                         f"`{topic}` is the journal of `{cluster.address}` and may never lose records",
                         claim.path,
                         hint="remove it from the list",
-                        related=_related(cluster, ("spec", "journal", "topic"), "named as the journal here"),
+                        related=_related(cluster, ("spec", "journal", "topic"), "the journal of the cluster"),
                     )
         if topic is None and policy.mode is Mode.CONTINUOUS and policy.every_ms is not None:
             message = "a continuous policy with `every` needs a journal topic: a CI runner loses the journal file"
@@ -195,7 +195,7 @@ def _waived_policies(manifests: _Manifests) -> Iterator[Diagnostic]:
 
 
 def _closest_policy(address: str, known: Collection[str]) -> str | None:
-    """Compare names within the kind first: the long names of kinds make all addresses look alike."""
+    """Compare names within the kind first: long names of kinds make all addresses look alike."""
     kind, _, name = address.partition("/")
     closest = did_you_mean(name, (other.partition("/")[2] for other in known if other.startswith(f"{kind}/")))
     if closest is not None:

@@ -30,7 +30,7 @@ _PROPERTY_NAME = (
     r"""(?:sasl|ssl)\.[a-z.]{0,64}(?:password|passphrase|secret|credentials?|pem|key|token|config)(?:[\s,"']|\\["'])"""
 )
 LOOKS_SECRET = re.compile(rf"(?i)(?:{_WORD}|{_PROPERTY_NAME})(?!{_REFERENCE})|://[^/\s]{{0,1024}}@")
-"""Matches up to where a secret may begin. A word needs a colon after it, a library property does not.
+"""Matches up to where a secret may begin. A word needs a colon after it, a property does not.
 
 All repetitions are bounded, because the text may come from any pull request.
 """

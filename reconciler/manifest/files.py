@@ -1,4 +1,7 @@
-"""Reads the files below given paths as a set of manifests, and reports every file that it cannot read."""
+"""Reads the files below the paths of a command as a set of manifests.
+
+Every file that cannot be read is an error.
+"""
 
 import hashlib
 import os
@@ -24,7 +27,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:
-    """Load all manifests below `paths`: files, and the *.yaml and *.yml of folders except hidden ones.
+    """Load all manifests below `paths`: files, and *.yaml and *.yml in folders except hidden ones.
 
     `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
     Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.

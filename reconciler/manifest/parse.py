@@ -38,7 +38,7 @@ class ParsedManifest:
         return f"{self.kind}/{self.name}"
 
     def span(self, *path: str | int) -> Span:
-        """Return the span of the value at `path`, which exists; of its key for a list or a mapping."""
+        """Return the span of the existing value at `path`; for a list or mapping, of its key."""
         key: Node | None = None
         node = self.root
         for part in path:

@@ -31,7 +31,10 @@ def schemas() -> Mapping[str, str]:
 
 
 def _any_manifest(names: list[str], models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one branch per kind, selected by `kind`: with a union, editors show the errors of all kinds."""
+    """Return one branch per kind, selected by `kind`.
+
+    With a plain union, editors would show the errors of all kinds.
+    """
     return {
         "$schema": DRAFT,
         "$id": f"{_ID}manifest",
@@ -101,7 +104,7 @@ def _with_title(name: str, field: Any) -> Any:
 
 
 def _inline(node: Any, enums: Mapping[str, Any]) -> Any:
-    """Replace references to enumerations by their values: editors do not complete across a reference."""
+    """Replace references to enumerations by their values, which editors can complete."""
     if isinstance(node, list):
         return [_inline(item, enums) for item in node]
     if not isinstance(node, dict):

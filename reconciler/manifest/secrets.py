@@ -1,4 +1,4 @@
-"""Resolves references to secrets when the program connects; validation and planning never need them.
+"""Resolves references to secrets when the program connects; validation needs no secret.
 
 Only `ResolvedClient` holds the values. Its repr hides them, and errors name only the variable or
 the file.

@@ -58,7 +58,8 @@ class SourceFile:
             for span in _secrets(document):
                 _mask(lines, span)
         if not self.yaml.complete:
-            # After a syntax error, secrets cannot be located: show nothing from the first suspect line on.
+            # Secrets behind a syntax error have no known position: hide all lines from the first
+            # suspect one on.
             first = next((number for number, line in enumerate(lines) if LOOKS_SECRET.search(line)), len(lines))
             lines[first:] = ["(not shown: the file may hold a secret)"] * (len(lines) - first)
         return [redact(line) for line in lines]

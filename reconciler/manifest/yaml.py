@@ -2,7 +2,7 @@
 
 The language is the part of YAML 1.2 that all readers understand alike and that can be reviewed line
 by line: no tags, anchors, aliases, merge keys or directives, no null, no duplicate keys, no
-invisible characters. The fields of manifests are not known here.
+invisible characters. This module does not know the fields of manifests.
 """
 
 import re
@@ -130,7 +130,7 @@ class _Builder:
         self.mark: Any = None
 
     def run(self) -> None:
-        """Read to the end, or raise at the first syntax error; `documents` holds those before it."""
+        """Read to the end, or raise at the first syntax error; `documents` holds those before."""
         lines = lines_of(self.text) if _DIRECTIVE.search(self.text) else []
         root: Node | None = None
         previous_end = 0
