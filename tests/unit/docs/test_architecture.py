@@ -74,9 +74,13 @@ def test_the_size_table_has_a_row_for_each_package() -> None:
 def test_sizes_are_those_of_the_code(name: str) -> None:
     """The figure under `after` is within 3 % of the lines counted now."""
     after = size_table()[name]
-    assert re.fullmatch(r"[\d,]+", after), f"{name}: the page says {after}, and there are {measured_sizes()[name]:,} lines"
+    assert re.fullmatch(r"[\d,]+", after), (
+        f"{name}: the page says {after}, and there are {measured_sizes()[name]:,} lines"
+    )
     lines = measured_sizes()[name]
-    assert abs(int(after.replace(",", "")) - lines) <= TOLERANCE * lines, f"{name}: {after} on the page, {lines:,} counted"
+    assert abs(int(after.replace(",", "")) - lines) <= TOLERANCE * lines, (
+        f"{name}: {after} on the page, {lines:,} counted"
+    )
 
 
 def test_it_is_one_page() -> None:
