@@ -1,6 +1,6 @@
-"""The docs as a new user follows them: every command of a page typed in its order, in an empty folder with an empty HOME, on real brokers.
+"""A new user follows the docs: the test runs every command of a page in order, in an empty folder with an empty HOME, on real brokers.
 
-The commands scan over a Spark Connect server that is warm: how one starts a JVM of its own is proven by test_packaging.py.
+The commands scan over a warm Spark Connect server. test_packaging.py tests the start of a JVM.
 """
 
 import os
@@ -28,17 +28,17 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Cluster]:
-    """A broker of its own, since the pages name topics and groups as they like."""
-    cluster = start(1, name="docs", heap_mib=256)
+def single_broker() -> Iterator[Cluster]:
+    """A separate broker, because the pages choose the names of topics and groups."""
+    started = start(1, name="docs", heap_mib=256)
     try:
-        yield cluster
+        yield started
     finally:
-        stop(cluster)
+        stop(started)
 
 
-class Newcomer:
-    """Somebody with a folder, a HOME that holds nothing, and the program on PATH."""
+class NewUser:
+    """A user with an empty folder, an empty HOME, and the program on PATH."""
 
     def __init__(self, folder: Path, cluster: Cluster, spark_remote: str) -> None:
         self.folder = folder / "repository"
@@ -48,8 +48,8 @@ class Newcomer:
         self.folder.mkdir()
         self._home.mkdir()
 
-    def type(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of a page, with this machine's brokers and folders instead of those that the page imagines."""
+    def run(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of a page, with the brokers and folders of this machine."""
         binaries = f"{Path(sys.executable).parent}{os.pathsep}{find_java().parent}"
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-c", line.replace("broker-1:9093", self._cluster.bootstrap_servers)],
@@ -75,58 +75,56 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """Each command of a page's console blocks, its continued lines put together."""
+    """Return each command of the console blocks of a page, with its continued lines joined."""
     text = "".join(blocks(page, "console")).replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
-def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """From `init` to `apply` as getting-started.md has it: the plan names the records that are too old, apply removes them, and again is nothing."""
+def test_five_minutes_to_the_first_plan(single_broker: Cluster, spark_server: str, tmp_path: Path) -> None:
+    """The commands of getting-started.md from `init` to `apply`: the plan names the old records, `apply` removes them, a second `apply` does nothing."""
     now_ms = int(time.time() * 1000)
-    client.create_topics(own.bootstrap_servers, [Topic("clicks")])
+    client.create_topics(single_broker.bootstrap_servers, [Topic("clicks")])
     old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
-    client.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
-    newcomer = Newcomer(tmp_path, own, spark_server)
+    client.produce(single_broker.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
+    user = NewUser(tmp_path, single_broker, spark_server)
     typed = []
     for command in commands("getting-started.md"):
         if not command.startswith("reconciler ") or "completion" in command:
-            continue  # installing is tests/e2e/test_packaging.py's, and so is completion
+            continue  # tests/e2e/test_packaging.py tests the installation and the completion
         words = shlex.split(command)
         if words[1] == "init":
-            # The sandbox's listener is plain, and this checkout is nobody's repository.
-            kept = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
-            command = shlex.join([*kept, "--action", ACTION])
+            # The sandbox has a plain listener, and this checkout has no GitHub repository.
+            plain = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
+            command = shlex.join([*plain, "--action", ACTION])
         if words[1] == "plan":
-            (newcomer.folder / "manifests/prod-eu/clicks.yaml").write_text(
-                "".join(blocks("getting-started.md", "yaml"))
-            )
-        done = newcomer.type(command)
+            (user.folder / "manifests/prod-eu/clicks.yaml").write_text("".join(blocks("getting-started.md", "yaml")))
+        done = user.run(command)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         typed.append(words[1])
         if words[1] == "init":
-            [told] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
-            assert done.stdout == told
-            assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
+            [files] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
+            assert done.stdout == files
+            assert CLUSTER_ID in (user.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if words[1] == "plan":
             assert "! clicks[0]   log start 0 -> 40   (end 100)" in done.stdout
             assert "Waiting" not in done.stdout
     assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
-    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
-    again = newcomer.type("reconciler apply plan.json")
+    assert client.watermarks(single_broker.bootstrap_servers, "clicks", 0) == (40, 100)
+    again = user.run("reconciler apply plan.json")
     assert again.returncode == 0
-    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(single_broker.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
-def test_the_crontab_is_silent_while_all_is_well(own: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """The lines of cron.md, run by `sh` as cron would: converge purges, then neither prints anything, and drift writes its report and its metrics. With
-    converge gone for longer than `driftAfter`, drift has something to mail."""
+def test_the_crontab_is_silent_while_all_is_well(single_broker: Cluster, spark_server: str, tmp_path: Path) -> None:
+    """`sh` runs the lines of cron.md as cron does: converge purges, then neither command prints anything, and drift writes its report and its
+    metrics. If converge does not run for longer than `driftAfter`, drift prints a report."""
     topic = f"cron-{uuid4().hex[:8]}"
-    client.create_topics(own.bootstrap_servers, [Topic(topic)])
-    client.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    client.create_topics(single_broker.bootstrap_servers, [Topic(topic)])
+    client.produce(single_broker.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
-    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={own.bootstrap_servers}\n")
+    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={single_broker.bootstrap_servers}\n")
     (folder / "manifests").mkdir()
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
@@ -134,7 +132,7 @@ apiVersion: reconciler/v1
 kind: Cluster
 metadata: {{name: prod-eu}}
 spec:
-  clusterId: {own.cluster_id}
+  clusterId: {single_broker.cluster_id}
   bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
   limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
 ---
@@ -150,10 +148,10 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     converge, drift = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
 
     def run(line: str) -> subprocess.CompletedProcess[str]:
-        here = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
+        local_line = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
         path = variables["PATH"].replace("/opt/reconciler/bin", f"{Path(sys.executable).parent}:{find_java().parent}")
         return subprocess.run(
-            ["/bin/sh", "-c", here],
+            ["/bin/sh", "-c", local_line],
             cwd=tmp_path,
             env={**variables, "PATH": path, "HOME": str(tmp_path), "SPARK_REMOTE": spark_server},
             stdin=subprocess.DEVNULL,
@@ -165,16 +163,16 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
 
     first = run(converge)
     assert first.returncode == 0, first.stderr
-    assert topic in first.stdout, "what was done is told"
-    assert client.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
+    assert topic in first.stdout, "converge prints its results"
+    assert client.watermarks(single_broker.bootstrap_servers, topic, 0)[0] == 90
     for line in (converge, drift):
-        quiet = run(line)
-        assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+        answer = run(line)
+        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
     assert (folder / "drift.json").is_file()
     assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
-    client.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    client.produce(single_broker.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
     time.sleep(1.5)  # driftAfter: 1s
-    loud = run(drift)
-    assert loud.returncode == 2, loud.stdout + loud.stderr
-    assert topic in loud.stdout
+    late = run(drift)
+    assert late.returncode == 2, late.stdout + late.stderr
+    assert topic in late.stdout
     assert 'reconciler_in_sync{cluster="prod-eu"} 0.0' in (metrics / "reconciler.prom").read_text()
