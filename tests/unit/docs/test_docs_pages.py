@@ -38,7 +38,12 @@ DOCS = ROOT / "docs"
 MANUAL = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
 """The pages for users; decisions are for developers."""
 LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
-PAGES = ("cli.md", "commands.md", "getting-started.md", "github.md", "rights.md")
+GOLDEN = ROOT / "tests" / "golden" / "01-a-whole-house"
+GENERATED = (
+    ROOT / "README.md",
+    *(DOCS / name for name in ("cli.md", "commands.md", "getting-started.md", "github.md", "plan.md", "rights.md")),
+)
+"""Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
@@ -207,6 +212,8 @@ def sections(folder: Path) -> dict[str, str]:
     written = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
     paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
     return {
+        "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
+        "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
         "comment": fenced(report.markdown(plan), "markdown"),
         "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
         "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), colour=False)),
@@ -223,12 +230,11 @@ def sections(folder: Path) -> dict[str, str]:
 def test_generated_parts_of_the_pages_are_up_to_date(tmp_path: Path) -> None:
     """The functions that print also write the generated parts (UPDATE_DOCS=1 rewrites them)."""
     fresh_sections = sections(tmp_path)
-    for name in PAGES:
-        page = DOCS / name
+    for page in GENERATED:
         fresh = fill_sections(page.read_text(encoding="utf-8"), fresh_sections)
         if os.environ.get("UPDATE_DOCS"):
             page.write_text(fresh, encoding="utf-8")
-        assert page.read_text(encoding="utf-8") == fresh, f"{name} is stale: UPDATE_DOCS=1 pytest {__file__}"
+        assert page.read_text(encoding="utf-8") == fresh, f"{page.name} is stale: UPDATE_DOCS=1 pytest {__file__}"
 
 
 def typed_commands() -> Iterator[tuple[str, str]]:

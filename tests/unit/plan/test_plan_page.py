@@ -16,7 +16,7 @@ CASES = sorted((ROOT / "tests" / "golden").glob("[0-9]*/plan.json"))
 
 
 def test_the_example_is_the_first_golden_case() -> None:
-    """To renew it: paste tests/golden/01-a-whole-house/plan.txt."""
+    """UPDATE_DOCS=1 with tests/unit/docs/test_docs_pages.py renews it."""
     assert f"```text\n{(CASES[0].parent / 'plan.txt').read_text(encoding='utf-8')}```" in PAGE
 
 
