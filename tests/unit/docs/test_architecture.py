@@ -66,6 +66,16 @@ def test_the_lists_are_where_the_page_says(package: str, name: str) -> None:
     assert re.search(rf"^{name}\b", (ROOT / module).read_text(encoding="utf-8"), re.MULTILINE)
 
 
+@pytest.mark.parametrize(("concept", "package"), [("policy", "policies"), ("operation", "operations")])
+def test_the_base_classes_have_the_methods_that_the_page_names(concept: str, package: str) -> None:
+    bullet = re.search(rf"^- An? \*\*{concept}\*\*(.*?)(?=^- |^$)", PAGE, re.MULTILINE | re.DOTALL)
+    assert bullet
+    methods = set(re.findall(r"`(\w+)`", bullet[1]))
+    assert len(methods) >= 5
+    base = (PACKAGE / package / "base.py").read_text(encoding="utf-8")
+    assert methods - set(re.findall(r"def (\w+)\(", base)) == set()
+
+
 def test_the_size_table_has_a_row_for_each_package() -> None:
     assert set(size_table()) == set(measured_sizes())
 
