@@ -1,6 +1,7 @@
-"""A new user follows the docs: the test runs every command of a page in order, in an empty folder with an empty HOME, on real brokers.
+"""Runs every command of the documentation as a new user would, on real brokers.
 
-The commands scan over a warm Spark Connect server. test_packaging.py tests the start of a JVM.
+The commands run in their order, in an empty folder with an empty HOME. They scan over a warm Spark
+Connect server; test_packaging.py covers a JVM of their own.
 """
 
 import os
@@ -28,17 +29,17 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
 @pytest.fixture(scope="module")
-def single_broker() -> Iterator[Cluster]:
-    """A separate broker, because the pages choose the names of topics and groups."""
-    started = start(1, name="docs", heap_mib=256)
+def own() -> Iterator[Cluster]:
+    """A broker for these pages only, because they use arbitrary names of topics and groups."""
+    cluster = start(1, name="docs", heap_mib=256)
     try:
-        yield started
+        yield cluster
     finally:
-        stop(started)
+        stop(cluster)
 
 
-class NewUser:
-    """A user with an empty folder, an empty HOME, and the program on PATH."""
+class Newcomer:
+    """A user with a folder, an empty HOME, and the program on PATH."""
 
     def __init__(self, folder: Path, cluster: Cluster, spark_remote: str) -> None:
         self.folder = folder / "repository"
@@ -48,8 +49,10 @@ class NewUser:
         self.folder.mkdir()
         self._home.mkdir()
 
-    def run(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of a page, with the brokers and folders of this machine."""
+    def type(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of a page, with this machine's brokers and folders in place of the page's
+        examples.
+        """
         binaries = f"{Path(sys.executable).parent}{os.pathsep}{find_java().parent}"
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-c", line.replace("broker-1:9093", self._cluster.bootstrap_servers)],
@@ -75,56 +78,63 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """Return each command of the console blocks of a page, with its continued lines joined."""
+    """Each command of a page's console blocks, with its continued lines joined."""
     text = "".join(blocks(page, "console")).replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
-def test_five_minutes_to_the_first_plan(single_broker: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """The commands of getting-started.md from `init` to `apply`: the plan names the old records, `apply` removes them, a second `apply` does nothing."""
+def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_path: Path) -> None:
+    """getting-started.md from `init` to `apply`: the plan names the old records, apply deletes
+    them, and no action remains.
+    """
     now_ms = int(time.time() * 1000)
-    client.create_topics(single_broker.bootstrap_servers, [Topic("clicks")])
+    client.create_topics(own.bootstrap_servers, [Topic("clicks")])
     old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
-    client.produce(single_broker.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
-    user = NewUser(tmp_path, single_broker, spark_server)
+    client.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
+    newcomer = Newcomer(tmp_path, own, spark_server)
     typed = []
     for command in commands("getting-started.md"):
         if not command.startswith("reconciler ") or "completion" in command:
-            continue  # tests/e2e/test_packaging.py tests the installation and the completion
+            continue  # installing is tests/e2e/test_packaging.py's, and so is completion
         words = shlex.split(command)
         if words[1] == "init":
-            # The sandbox has a plain listener, and this checkout has no GitHub repository.
-            plain = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
-            command = shlex.join([*plain, "--action", ACTION])
+            # The sandbox's listener is plain, and this checkout is nobody's repository.
+            arguments = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
+            command = shlex.join([*arguments, "--action", ACTION])
         if words[1] == "plan":
-            (user.folder / "manifests/prod-eu/clicks.yaml").write_text("".join(blocks("getting-started.md", "yaml")))
-        done = user.run(command)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+            (newcomer.folder / "manifests/prod-eu/clicks.yaml").write_text(
+                "".join(blocks("getting-started.md", "yaml"))
+            )
+        result = newcomer.type(command)
+        assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
         typed.append(words[1])
         if words[1] == "init":
-            [files] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
-            assert done.stdout == files
-            assert CLUSTER_ID in (user.folder / "manifests/prod-eu/cluster.yaml").read_text()
+            [listing] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
+            assert result.stdout == listing
+            assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if words[1] == "plan":
-            assert "! clicks[0]   log start 0 -> 40   (end 100)" in done.stdout
-            assert "Waiting" not in done.stdout
+            assert "! clicks[0]   log start 0 -> 40   (end 100)" in result.stdout
+            assert "Waiting" not in result.stdout
     assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
-    assert client.watermarks(single_broker.bootstrap_servers, "clicks", 0) == (40, 100)
-    again = user.run("reconciler apply plan.json")
+    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    again = newcomer.type("reconciler apply plan.json")
     assert again.returncode == 0
-    assert client.watermarks(single_broker.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
-def test_the_crontab_is_silent_while_all_is_well(single_broker: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """`sh` runs the lines of cron.md as cron does: converge purges, then neither command prints anything, and drift writes its report and its
-    metrics. If converge does not run for longer than `driftAfter`, drift prints a report."""
+def test_the_crontab_is_silent_while_all_is_well(own: Cluster, spark_server: str, tmp_path: Path) -> None:
+    """`sh` runs the lines of cron.md: converge deletes, later runs print nothing, and drift writes
+    report and metrics.
+
+    After a pause of converge for longer than `driftAfter`, drift prints a report.
+    """
     topic = f"cron-{uuid4().hex[:8]}"
-    client.create_topics(single_broker.bootstrap_servers, [Topic(topic)])
-    client.produce(single_broker.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    client.create_topics(own.bootstrap_servers, [Topic(topic)])
+    client.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
-    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={single_broker.bootstrap_servers}\n")
+    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={own.bootstrap_servers}\n")
     (folder / "manifests").mkdir()
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
@@ -132,7 +142,7 @@ apiVersion: reconciler/v1
 kind: Cluster
 metadata: {{name: prod-eu}}
 spec:
-  clusterId: {single_broker.cluster_id}
+  clusterId: {own.cluster_id}
   bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
   limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
 ---
@@ -163,16 +173,16 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
 
     first = run(converge)
     assert first.returncode == 0, first.stderr
-    assert topic in first.stdout, "converge prints its results"
-    assert client.watermarks(single_broker.bootstrap_servers, topic, 0)[0] == 90
+    assert topic in first.stdout, "what was done is told"
+    assert client.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
     for line in (converge, drift):
-        answer = run(line)
-        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+        quiet = run(line)
+        assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     assert (folder / "drift.json").is_file()
     assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
-    client.produce(single_broker.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    client.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
     time.sleep(1.5)  # driftAfter: 1s
-    late = run(drift)
-    assert late.returncode == 2, late.stdout + late.stderr
-    assert topic in late.stdout
+    loud = run(drift)
+    assert loud.returncode == 2, loud.stdout + loud.stderr
+    assert topic in loud.stdout
     assert 'reconciler_in_sync{cluster="prod-eu"} 0.0' in (metrics / "reconciler.prom").read_text()

@@ -135,7 +135,7 @@ AWAY = ("--timeout", "3")
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
 def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
-    """The table of docs/cli.md; an error is one line that names what is wrong, and no traceback."""
+    """The table of README.md; an error is one line that names what is wrong, and no traceback."""
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
