@@ -1,23 +1,33 @@
-"""The generated parts of docs/manifests.md: a table of fields for each kind, and an entry for each error code.
+"""The generated parts of the docs: a table of fields for each kind, and a catalogue of M codes and of B codes.
 
-Pure: what the docs say comes from the models and from `CODES`; which examples are shown, and their output, comes from the caller.
+Pure. The text comes from the models, from `CODES` and from `REASONS`; the caller passes the broken examples and their output.
 """
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.schema import schemas
+from reconciler.model.block_codes import REASONS
 from reconciler.policies.fields import DURATION_TEXT
 
 _SECTION = re.compile(r"(<!-- generated: (?P<name>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_LINE_LENGTH = 100
+_BLOCK_GROUPS = {"1": "B1: any kind", "2": "B2: retention floors", "3": "B3: group removals"}
+"""First digit of a B code → heading of its part of the catalogue."""
 
 
-def filled(text: str, sections: Mapping[str, str]) -> str:
-    """`text` with what stands between `<!-- generated: NAME -->` and `<!-- end -->` replaced. Raises KeyError for an unknown name."""
-    return _SECTION.sub(lambda found: f"{found[1]}\n{sections[found['name']]}\n{found[3]}", text)
+def fill_sections(text: str, sections: Mapping[str, str]) -> str:
+    """Replace the text between `<!-- generated: NAME -->` and `<!-- end -->`. Raises KeyError for an unknown name."""
+    return _SECTION.sub(lambda match: f"{match[1]}\n{sections[match['name']]}\n{match[3]}", text)
+
+
+def wrap(paragraph: str) -> str:
+    """Break a paragraph into lines of at most 100 characters, at spaces only."""
+    return textwrap.fill(paragraph, _LINE_LENGTH, break_long_words=False, break_on_hyphens=False)
 
 
 def field_tables() -> Mapping[str, str]:
@@ -26,22 +36,39 @@ def field_tables() -> Mapping[str, str]:
     return {f"fields {schema['title']}": _table(schema) for schema in kinds}
 
 
-def error_section(shown: Mapping[str, tuple[Mapping[str, str], str]]) -> str:
-    """An entry for each code: what it means, and of those in `shown` (files or what was typed, output) a broken example with what it yields."""
+def error_catalogue(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> str:
+    """An entry for each M code: its title, its meaning and, where `examples` has the code, a broken example and its output.
+
+    `examples`: code → (file name → text, output). A name that begins with `$ ` is a command line instead of a file.
+    """
     entries = []
-    for code, told in CODES.items():
-        entry = f"### {code} {told.title}\n\n{told.explanation}\n"
-        if code in shown:
-            files, output = shown[code]
-            entry += "".join(_shown(name, text) for name, text in files.items())
-            entry += f"\n```text\n{output.rstrip()}\n```\n"
-        entries.append(entry)
+    for code, entry in CODES.items():
+        text = f"## {code} {entry.title}\n\n{wrap(entry.explanation)}\n"
+        if code in examples:
+            files, output = examples[code]
+            text += "".join(_example_input(name, content) for name, content in files.items())
+            text += f"\n```text\n{output.rstrip()}\n```\n"
+        entries.append(text)
     return "\n".join(entries)
 
 
-def _shown(name: str, text: str) -> str:
-    """A file, or what was typed where the text of a file is not the point."""
-    return f"\n```console\n{name}\n```\n" if name.startswith("$ ") else f"\n```yaml\n# {name}\n{text.rstrip()}\n```\n"
+def block_catalogue() -> str:
+    """An entry for each B code, below a heading for each group of codes."""
+    entries = []
+    group = None
+    for code, entry in REASONS.items():
+        if code[1] != group:
+            group = code[1]
+            entries.append(f"## {_BLOCK_GROUPS[group]}\n")
+        entries.append(f"### {code} {entry.title}\n\n{wrap(entry.explanation)}\n")
+    return "\n".join(entries)
+
+
+def _example_input(name: str, content: str) -> str:
+    """A file, or a command line where the text of a file is not the point."""
+    if name.startswith("$ "):
+        return f"\n```console\n{name}\n```\n"
+    return f"\n```yaml\n# {name}\n{content.rstrip()}\n```\n"
 
 
 def _table(schema: Mapping[str, Any]) -> str:
@@ -51,19 +78,19 @@ def _table(schema: Mapping[str, Any]) -> str:
 
 def _rows(model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for name, field in model["properties"].items():
-        below = definitions.get(str(field.get("$ref", "")).removeprefix("#/$defs/"))
-        kind = _type(field) if below is None else "mapping"
-        default = _code(field["default"]) if "default" in field and below is None else ""
+        nested = definitions.get(str(field.get("$ref", "")).removeprefix("#/$defs/"))
+        kind = _type(field) if nested is None else "mapping"
+        default = _code(field["default"]) if "default" in field and nested is None else ""
         if name in model.get("required", ()):
             default = "required"
         text = str(field["description"]).replace("|", "\\|")
-        yield f"| `{prefix}{name}` | {kind} | {default} | {text}{_example(field, below)} |\n"
-        if below is not None:
-            yield from _rows(below, definitions, f"{prefix}{name}.")
+        yield f"| `{prefix}{name}` | {kind} | {default} | {text}{_example(field, nested)} |\n"
+        if nested is not None:
+            yield from _rows(nested, definitions, f"{prefix}{name}.")
 
 
-def _example(field: Mapping[str, Any], below: object) -> str:
-    if below is not None or "const" in field or field["examples"][0] == field.get("default"):
+def _example(field: Mapping[str, Any], nested: object) -> str:
+    if nested is not None or "const" in field or field["examples"][0] == field.get("default"):
         return ""
     return f" Example: {_code(field['examples'][0])}"
 

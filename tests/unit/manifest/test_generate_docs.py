@@ -1,4 +1,4 @@
-"""The generated parts of docs/manifests.md are fresh, and its examples are valid."""
+"""The pages about manifests: their generated parts are up to date, and their examples are valid."""
 
 import os
 import re
@@ -16,11 +16,12 @@ from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs" / "manifests.md"
+DOCS = ROOT / "docs"
+KIND_PAGES = sorted((DOCS / "kinds").glob("*.md"))
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
-    """Return the output for the files; without M403, since many examples hold no policy."""
+    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most examples hold no policy."""
     for name, text in {"cluster.yaml": CLUSTER, **files}.items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")
@@ -39,7 +40,7 @@ def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
 
 
 def unreadable(folder: Path) -> Mapping[str, Path]:
-    """Return code → path, for each code about files."""
+    """Return M code → path, for each code that is about a file and not about its text."""
     os.mkfifo(folder / "pipe.yaml")
     (folder / "latin.yaml").write_bytes("owner: Zoë\n".encode("latin-1"))
     (folder / "export.yaml").write_bytes(b"#" * 2_000_000)
@@ -55,33 +56,50 @@ def unreadable(folder: Path) -> Mapping[str, Path]:
     }
 
 
-def test_the_documents_show_each_code_with_its_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generated parts of docs/manifests.md are what the models and the loader say now (UPDATE_DOCS=1 rewrites them)."""
-    shown: dict[str, tuple[Mapping[str, str], str]] = {}
+def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, tuple[Mapping[str, str], str]]:
+    """M code → (file name → text, the output of `validate`)."""
+    examples: dict[str, tuple[Mapping[str, str], str]] = {}
     for code, files in BROKEN.items():
-        folder = tmp_path / code
-        folder.mkdir()
-        monkeypatch.chdir(folder)
+        (folder / code).mkdir()
+        monkeypatch.chdir(folder / code)
         written = {name: text for name, text in files.items() if text}
-        shown[code] = (written, output_of(dict(files), folder, code=code))
-    folder = tmp_path / "files"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    for code, path in unreadable(folder).items():
+        examples[code] = (written, output_of(dict(files), folder / code, code=code))
+    (folder / "files").mkdir()
+    monkeypatch.chdir(folder / "files")
+    for code, path in unreadable(folder / "files").items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = render(
-            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code], Rendering.TEXT
-        )
+        output = render([found for found in refused.value.diagnostics if found.code == code], Rendering.TEXT)
         assert output.startswith(f"error[{code}]")
-        shown[code] = ({f"$ reconciler validate {path}": ""}, output)
-    sections = {**generate_docs.field_tables(), "errors": generate_docs.error_section(shown)}
-    fresh = generate_docs.filled(DOCS.read_text(encoding="utf-8"), sections)
+        examples[code] = ({f"$ reconciler validate {path}": ""}, output)
+    return examples
+
+
+def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
+    fresh = generate_docs.fill_sections(page.read_text(encoding="utf-8"), sections)
     if os.environ.get("UPDATE_DOCS"):
-        DOCS.write_text(fresh, encoding="utf-8")
-    assert DOCS.read_text(encoding="utf-8") == fresh, (
-        "stale: UPDATE_DOCS=1 python -m pytest tests/unit/manifest/test_generate_docs.py"
+        page.write_text(fresh, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == fresh, (
+        f"{page.name} is stale: UPDATE_DOCS=1 python -m pytest tests/unit/manifest/test_generate_docs.py"
     )
+
+
+def test_the_catalogue_of_errors_shows_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/errors.md has an entry for each M code, with the output of a broken example (UPDATE_DOCS=1 rewrites it)."""
+    assert_fresh(DOCS / "errors.md", {"errors": generate_docs.error_catalogue(broken_examples(tmp_path, monkeypatch))})
+
+
+def test_the_catalogue_of_block_codes_is_up_to_date() -> None:
+    """docs/block-codes.md has an entry for each B code (UPDATE_DOCS=1 rewrites it)."""
+    assert_fresh(DOCS / "block-codes.md", {"block codes": generate_docs.block_catalogue()})
+
+
+@pytest.mark.parametrize("page", KIND_PAGES, ids=lambda page: page.stem)
+def test_the_fields_of_a_kind_are_up_to_date(page: Path) -> None:
+    """Each page of docs/kinds has the table of the fields of its kind (UPDATE_DOCS=1 rewrites it)."""
+    kind = page.stem.title().replace("-", "")
+    assert f"<!-- generated: fields {kind} -->" in page.read_text(encoding="utf-8")
+    assert_fresh(page, generate_docs.field_tables())
 
 
 @pytest.mark.parametrize("code", sorted(BROKEN))
@@ -98,12 +116,11 @@ def test_every_code_has_a_broken_example(tmp_path: Path) -> None:
     assert set(CODES) == set(BROKEN) | set(unreadable(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["docs/manifests.md"])
-def test_examples_of_the_docs_are_valid(name: str, tmp_path: Path) -> None:
-    """Every whole manifest that the docs show before the errors is accepted, each beside the Cluster that it needs."""
-    text = (ROOT / name).read_text(encoding="utf-8").partition("## What is refused")[0]
-    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) >= 7
+@pytest.mark.parametrize("page", [DOCS / "manifests.md", *KIND_PAGES], ids=lambda page: page.stem)
+def test_examples_of_the_docs_are_valid(page: Path, tmp_path: Path) -> None:
+    """Every manifest that a page shows is valid, beside the Cluster and the policy that it needs."""
+    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
     for index, block in enumerate(blocks):
         folder = tmp_path / str(index)
         folder.mkdir()
@@ -116,13 +133,14 @@ def test_examples_of_the_docs_are_valid(name: str, tmp_path: Path) -> None:
         load([folder], now_ms=NOW_MS)
 
 
-def test_codes_without_an_example_have_their_texts() -> None:
+def test_codes_without_an_example_have_their_explanation() -> None:
     """An entry without an example holds the title and the explanation."""
     code, entry = next(iter(CODES.items()))
-    assert generate_docs.error_section({}).startswith(f"### {code} {entry.title}\n\n{entry.explanation}")
+    catalogue = generate_docs.error_catalogue({})
+    assert catalogue.startswith(f"## {code} {entry.title}\n\n{generate_docs.wrap(entry.explanation)}\n")
 
 
 def test_unknown_sections_are_errors() -> None:
-    """An unknown marker in the documents is an error, not an empty section."""
+    """A marker in the docs without generated text is an error, not an empty section."""
     with pytest.raises(KeyError):
-        generate_docs.filled("<!-- generated: nothing -->\n<!-- end -->", {})
+        generate_docs.fill_sections("<!-- generated: nothing -->\n<!-- end -->", {})

@@ -19,7 +19,9 @@ def validate(folder: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tu
     return code, captured.out + captured.err
 
 
-@pytest.mark.parametrize(("code", "output_format"), list(zip(sorted(set(BROKEN) - {"M501"}), cycle(FORMATS), strict=False)))
+@pytest.mark.parametrize(
+    ("code", "output_format"), list(zip(sorted(set(BROKEN) - {"M501"}), cycle(FORMATS), strict=False))
+)
 def test_exit_is_0_or_1(code: str, output_format: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A broken example gives exit 1 and a warning exit 0, with the code in the selected format and no traceback."""
     for name, text in {"cluster.yaml": CLUSTER, **BROKEN[code]}.items():
