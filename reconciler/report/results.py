@@ -60,7 +60,7 @@ def _headline(present: dict[Status, int]) -> str:
 
 
 def _items(outcomes: Sequence[Outcome]) -> list[Item]:
-    items = []
+    items: list[Item] = []
     ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
     for of_topic in grouped(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
         if len(of_topic) > FOLD_ABOVE:

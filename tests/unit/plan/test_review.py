@@ -242,7 +242,7 @@ def test_a_saved_plan_bounds_like_the_plan_itself(tmp_path: Path) -> None:
     file = tmp_path / "reviewed.json"
     document.write(reviewed, file)
     saved = document.open_plan(file)
-    assert isinstance(saved, document.Saved)
+    assert isinstance(saved, document.PlanFile)
     assert restrict_to(ours, saved) == restrict_to(ours, reviewed)
     assert list(compare(saved, ours).entries()) == list(compare(reviewed, ours).entries())
     assert compare(saved, ours).tally == compare(reviewed, ours).tally
