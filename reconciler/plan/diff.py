@@ -157,7 +157,8 @@ def _compare(old: str, new: str) -> tuple[Difference, ...]:
             return str(list(value.values()))
         return "none" if value is None or isinstance(value, NotPresent) else str(value)
 
-    found = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree")
+    # threshold 0: also lists that have nothing in common are compared item by item
+    found = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree", threshold_to_diff_deeper=0)
     changes = {
         tuple(map(str, change.path(output_format="list"))): change for level in found.values() for change in level
     }

@@ -89,10 +89,7 @@ def _item(same: Sequence[Subject], severity: Severity) -> Item:
         text=_state(first),
         severity=severity,
         code=first.code or "",
-        children=(
-            Item(text=(f"since {since}, by ", policy)),
-            Item(text=("next: ", sentence(first.next_step))),
-        ),
+        children=(Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step))),),
     )
 
 

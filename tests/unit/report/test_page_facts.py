@@ -286,7 +286,7 @@ def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
         first = same[0]
         name = format_subject(first.address) if len(same) == 1 else escape.display_name(first.address.name)
         count = () if len(same) == 1 else (f"{len(same):,}",)
-        code = (f"({first.code})", REASONS[first.code].title) if first.code else ()
+        code = (first.code, REASONS[first.code].title) if first.code else ()
         since = formatting.format_time(min(subject.since_ms for subject in same))
         shown.append(
             (name, str(first.address.policy_address), *count, *code, since, escape.escape_sentence(first.next_step))
