@@ -107,9 +107,9 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         policy = counts.setdefault(decision.address.policy_address, {})
         address = decision.address
         match decision:
-            case DeleteRecords() | DeleteGroup() | ElectLeader() if not decision.drift:
+            case Action() if not decision.drift:
                 state = "pending"
-            case DeleteRecords() | DeleteGroup() | ElectLeader():
+            case Action():
                 state = "drift"
                 found = _of_action(decision, since_ms=_drift_since(address, drifted, unseen, now_ms))
                 subjects.append(found)
