@@ -56,7 +56,7 @@ class Codec(Generic[T]):
         self._types = types
         self._tag = tag
         self._omit_none = omit_none
-        self._forms = [Annotated[cls, _Record(shared, omit_none)] for cls in types]
+        self._forms: list[Any] = [Annotated[cls, _Record(shared, omit_none)] for cls in types]
 
     @cached_property
     def _writers(self) -> Mapping[type[Any], TypeAdapter[T]]:
@@ -255,7 +255,7 @@ _share = lru_cache(maxsize=4096, typed=True)(lambda value: value)
 
 
 def _name(field: "dataclasses.Field[Any]", hint: Any) -> str:
-    name = field.metadata.get("name", field.name)
+    name: str = field.metadata.get("name", field.name)
     is_instant = any(isinstance(item, Instant) for part in (hint, *get_args(hint)) for item in get_args(part))
     return name.removesuffix("_ms") if is_instant else name
 

@@ -37,6 +37,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
     policy = changes.pop("policy", f"{topic}-gdpr")
     skips = changes.pop("skips", ())
     end = changes.pop("end", 250_000)
+    changes = {"stable_end": end, "high_watermark": end} | changes
     action = DeleteRecords(
         address=Address("RetentionFloor", policy, topic, partition),
         declared_at=SourceLocation("manifests/prod-eu/orders.yaml", 9, 3),
@@ -47,8 +48,8 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
         seen=ObservedPartition(
             topic_id=TOPIC_ID,
             log_start=1000,
-            stable_end=end,
-            high_watermark=end,
+            stable_end=250_000,
+            high_watermark=250_000,
             leader=1,
             replicas=(1, 2, 3),
             in_sync=(1, 2, 3),
