@@ -57,8 +57,7 @@ def join_connect_group(servers: str, group: str) -> None:
 
 
 def join_streams_group(servers: str, group: str, topic: str) -> None:
-    """Join a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0).
-    """
+    """Join a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0)."""
     subtopology = b"".join((_compact("0"), b"\x02", _compact(topic), b"\x01" * 5, b"\x00"))
     topology = b"".join((b"\x01", struct.pack(">i", 1), b"\x02", subtopology, b"\x00"))
     body = b"".join(

@@ -111,8 +111,7 @@ spec:
 
 @contextmanager
 def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
-    """Write a few records to two partitions of each topic, three times a second, during the block.
-    """
+    """Write a few records to two partitions of each topic, three times a second, during the block."""
     leave = threading.Event()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
 
@@ -159,7 +158,9 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
 
     # A group that has not committed yet is blocked, which is drift, and rightly so.
     client.wait_until(
-        lambda: not converge().refused and not plans[-1].incomplete and schedule.drift()[0] == 0, 60, "a first quiet run"
+        lambda: not converge().refused and not plans[-1].incomplete and schedule.drift()[0] == 0,
+        60,
+        "a first quiet run",
     )
     start, runs, purged = time.monotonic(), 0, 0
     while runs < RUNS or time.monotonic() - start < DRIFT_AFTER_S + 5:

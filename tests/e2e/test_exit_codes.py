@@ -136,8 +136,7 @@ AWAY = ("--timeout", "3")
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
 def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
-    """The codes equal the table of README.md; an error is one line with its cause and no traceback.
-    """
+    """The codes equal the table of README.md; an error is one line with its cause and no traceback."""
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
@@ -180,8 +179,7 @@ def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
 def test_a_reader_of_stderr_that_left_does_not_change_the_code(folder: Path, code: int, words: list[str]) -> None:
-    """A failed write to stderr once failed again at the interpreter's exit, and the code was 120.
-    """
+    """A failed write to stderr once failed again at the interpreter's exit, and the code was 120."""
     assert unread(folder, *words, stdout=False) == code
 
 
@@ -279,7 +277,9 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
         two_clusters = tmp_path / "both"
         two_clusters.mkdir()
         local_manifest = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
-        (two_clusters / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + local_manifest)
+        (two_clusters / "all.yaml").write_text(
+            HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + local_manifest
+        )
         assert code("converge", "both", *AWAY) == 1
         assert client.watermarks(servers, topic, 0)[0] == 50, "a cluster that is away keeps no other from its purges"
     file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))

@@ -30,8 +30,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 @dataclass(frozen=True)
 class Hidden:
-    """Create a topic, a group of each hidden type on it, and an ordinary group that may be removed.
-    """
+    """Create a topic, a group of each hidden type on it, and an ordinary group that may be removed."""
 
     topic: str
     share: str

@@ -262,6 +262,8 @@ spec: {{groups: ["cut-{mark}*"], idleFor: 1s, expectAtMost: 9}}
         decisions = {row["address"]: row for row in (*saved["blocked"], *saved["unread"])}
         assert decisions[f"RetentionFloor/floor/{topic}[0]"]["code"] == "B211"
         assert quoted(full_id) in text
-        assert f"GroupRemoval/dead/{cut}" in decisions, "listed under the cut name, about which the commit log knows nothing"
+        assert f"GroupRemoval/dead/{cut}" in decisions, (
+            "listed under the cut name, about which the commit log knows nothing"
+        )
     finally:
         delete(servers, full_id)

@@ -96,8 +96,7 @@ def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals,
 
 
 def test_one_signal_before_the_first_request(world: World) -> None:
-    """During the recheck: no request was sent, exit 130, results for every action, and no journal.
-    """
+    """During the recheck: no request was sent, exit 130, results for every action, and no journal."""
     world = replace(world, spark_remote="")  # its JVM hears the signal, too
     with running(world) as process:
         assert process.stderr is not None

@@ -24,8 +24,7 @@ def free_port() -> int:
 
 
 def test_a_broker_that_is_away_is_one_line_within_the_timeout(tmp_path: Path) -> None:
-    """One error line with the attempt and its duration, exit 1, and no log of the client library.
-    """
+    """One error line with the attempt and its duration, exit 1, and no log of the client library."""
     (tmp_path / "manifests").mkdir()
     port = free_port()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % port + "---\n" + LEADERS)

@@ -146,8 +146,7 @@ def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: Path) -> None:
-    """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan.
-    """
+    """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan."""
     mark = uuid4().hex[:8]
     topic = f"bounded-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])

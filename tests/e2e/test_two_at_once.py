@@ -77,7 +77,9 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
         assert sent <= meant
         # Stopped between its intents and its request, a run looks again when it wakes, and finds that the other one did it.
         assert {run_outcomes[address]["status"] for address in meant - sent} <= {"satisfied"}
-    contested = sorted(address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes))
+    contested = sorted(
+        address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
+    )
     for address in contested[:1]:
         assert {entry.run_id for entry in journal(world, "--address", address)} == set(runs)
 

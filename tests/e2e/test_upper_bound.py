@@ -1,5 +1,4 @@
-"""The reviewed plan is an upper bound: `plan --within` and its apply, after changes of the cluster.
-"""
+"""The reviewed plan is an upper bound: `plan --within` and its apply, after changes of the cluster."""
 
 import json
 from dataclasses import replace
@@ -86,7 +85,9 @@ spec: {{groups: [{unchanged}, {moved}], idleFor: 0s}}
     client.create_topics(servers, [Topic(again)])
     client.produce(servers, again, {0: [Record(b"x")] * 200})
     client.commit(servers, moved, {(new, 0): 5})
-    text = output_of(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
+    text = output_of(
+        tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json"
+    )
     planned = json.loads((tmp_path / "plan.json").read_text())
     assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {
         f"RetentionFloor/floor/{rose}[0]": 10,

@@ -347,8 +347,7 @@ def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, c
 
 
 def test_only_the_plan_that_was_approved_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """A plan that was replaced during the approval is refused by its digest, even if it is valid.
-    """
+    """A plan that was replaced during the approval is refused by its digest, even if it is valid."""
     approved, exchanged = f"approved-{topic}", f"exchanged-{topic}"
     for group in (approved, exchanged):
         client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})

@@ -119,7 +119,9 @@ def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
     rows = [one for row in facts.get("partitions", [{}]) for one in _repeated(row)]
     offsets_known = all(type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int for row in rows)
     held = (
-        sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in rows) if offsets_known else None
+        sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in rows)
+        if offsets_known
+        else None
     )
     return TopicFacts(
         name=name,

@@ -28,8 +28,7 @@ Spelling = Callable[[str], str]
 
 
 def assert_shown(plan: Plan) -> None:
-    """Assert that the reports of a plan show its facts, and that the Markdown fits into a comment.
-    """
+    """Assert that the reports of a plan show its facts, and that the Markdown fits into a comment."""
     assert_text(plan)
     assert_markdown(plan)
     assert_annotations(plan)
@@ -129,7 +128,9 @@ def without_reasons(text_items: Iterable[str], plan: Plan, prose: Spelling) -> l
 
 def assert_items(text_items: Sequence[str], expected: Iterable[Facts]) -> None:
     for facts in expected:
-        assert any(mentions(item, *facts) for item in text_items), f"no item shows {facts} in:\n" + "\n".join(text_items)
+        assert any(mentions(item, *facts) for item in text_items), f"no item shows {facts} in:\n" + "\n".join(
+            text_items
+        )
 
 
 def numbers(text: str) -> list[str]:

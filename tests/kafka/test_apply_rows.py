@@ -71,7 +71,9 @@ def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
 RECORDS, GROUP, LEADER = 0, 1, 2
 
 
-def apply_after(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]) -> Outcome:
+def apply_after(
+    gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]
+) -> Outcome:
     (outcome,) = send([actions[which]], Meanwhile(gateway, move), FileJournal(folder / "journal.jsonl"))  # type: ignore[arg-type]
     return outcome
 
@@ -105,7 +107,11 @@ def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp
         actions = planned(gateway, topic, group, 6)
         deleted_topics = [topic]
         outcome = apply_after(
-            gateway, which, actions, tmp_path, lambda deleted_topics=deleted_topics: kafka_client.delete_topics(cluster.bootstrap_servers, deleted_topics)
+            gateway,
+            which,
+            actions,
+            tmp_path,
+            lambda deleted_topics=deleted_topics: kafka_client.delete_topics(cluster.bootstrap_servers, deleted_topics),
         )
         assert outcome.status is Status.STALE, outcome
         assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
@@ -160,7 +166,9 @@ def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) 
         leader=now.leader,
         replicas=now.replicas,
     )
-    return replace(action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=observed)
+    return replace(
+        action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=observed
+    )
 
 
 def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:

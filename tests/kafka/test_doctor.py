@@ -279,7 +279,11 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
                 # What a pattern means to a principal is what it sees: nobody can tell it that there is more (docs/rights.md).
                 until(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
             else:
-                until(purpose, lambda missing, _, asked_for=operations: named(asked_for, missing), f"a principal without {line}")
+                until(
+                    purpose,
+                    lambda missing, _, asked_for=operations: named(asked_for, missing),
+                    f"a principal without {line}",
+                )
             toolbox.run("kafka-acls", *words)
     for purpose in everybody:
         until(purpose, fits, f"{purpose} to fit again")
@@ -306,7 +310,9 @@ def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster
     """
     required = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
     reports = {user: doctor.run_checks(connection(guarded, user), required, cluster_id="x") for user in USERS}
-    held = {user: next(r for r in report.rights if r.purpose is Role.ELECTIONS).held for user, report in reports.items()}
+    held = {
+        user: next(r for r in report.rights if r.purpose is Role.ELECTIONS).held for user, report in reports.items()
+    }
     assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
     assert any("can grant itself" in sentence for sentence in reports["ci-elections"].beyond)
     assert not any("can grant itself" in sentence for sentence in reports["ci-apply"].beyond)

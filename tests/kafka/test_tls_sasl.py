@@ -169,8 +169,7 @@ def test_an_expired_certificate_is_one_line(guarded: Cluster, tmp_path: Path) ->
 
 
 def test_a_certificate_for_another_name_is_one_line(guarded: Cluster, tmp_path: Path) -> None:
-    """For a trusted certificate of another host the error says what bootstrapServers must contain.
-    """
+    """For a trusted certificate of another host the error says what bootstrapServers must contain."""
     elsewhere = present(
         guarded, "elsewhere", *("-dname", "CN=kafka.example.org", "-ext", "san=dns:kafka.example.org", "-validity", "5")
     )

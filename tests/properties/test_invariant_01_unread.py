@@ -19,8 +19,7 @@ UNREAD = Unknown("knocked out")
 
 
 def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
-    """Return the facts that every action of this type rests on, whatever the rules of its policy.
-    """
+    """Return the facts that every action of this type rests on, whatever the rules of its policy."""
     match action:
         case DeleteRecords():
             facts, topic = snapshot.partitions[action.partition], snapshot.topics[action.partition.topic]
@@ -80,8 +79,7 @@ def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
 
 @given(worlds(), st.integers(0, 2**48))
 def test_knowing_less_never_does_more(world: World, seed: int) -> None:
-    """Every action of the plan with one unknown fact more is also an action of the plan without it.
-    """
+    """Every action of the plan with one unknown fact more is also an action of the plan without it."""
     full_plan = world.plan()
     less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
     assert set(less.actions) <= set(full_plan.actions)

@@ -29,8 +29,7 @@ def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(world: W
 
 @given(two_days())
 def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[World, World]) -> None:
-    """An intersection may lower the target, but not to the log start; a recheck does not change it.
-    """
+    """An intersection may lower the target, but not to the log start; a recheck does not change it."""
     world, other = days
     planned = world.plan()
     for action in restrict_to(planned, other.plan()).actions:

@@ -49,8 +49,7 @@ def test_no_order_changes_a_plan(world: World, seed: int) -> None:
 
 @given(worlds())
 def test_a_plan_made_later_of_the_same_facts_is_the_same(world: World) -> None:
-    """Time comes only from the snapshot: a recheck at another time changes only clocks and expiry.
-    """
+    """Time comes only from the snapshot: a recheck at another time changes only clocks and expiry."""
     planned = world.plan()
     assert world.plan() == planned
     early, late = (

@@ -126,7 +126,9 @@ def _request(action: Any) -> tuple[object, ...]:
 
 def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
     """Assert that the plan and the reviewed plan bound every action of `result`."""
-    planned_actions, reviewed_actions = ({action.address: action for action in compared_plan.actions} for compared_plan in (plan, reviewed))
+    planned_actions, reviewed_actions = (
+        {action.address: action for action in compared_plan.actions} for compared_plan in (plan, reviewed)
+    )
     for action in result.actions:
         assert no_larger(action, planned_actions[action.address])
         assert no_larger(action, reviewed_actions[action.address])
@@ -175,7 +177,9 @@ def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World
     """
     old, new = (day.plan() for day in days)
     entries = list(compare(old, new).entries())
-    reported = [entry for entry in entries if not log_moved(entry) or bound(required(entry.old)) != bound(required(entry.new))]
+    reported = [
+        entry for entry in entries if not log_moved(entry) or bound(required(entry.old)) != bound(required(entry.new))
+    ]
     assert (not reported) == (document.digest(old) == document.digest(new))
     assert all(entry.change.value == "larger" for entry in entries if entry not in reported)
     flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}

@@ -83,7 +83,9 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
             KafkaError.NETWORK_EXCEPTION,
             KafkaError._ALL_BROKERS_DOWN,
         )
-        fault_lists.append(Fault(operation, code, frozenset({subject}), unclear and draw(st.booleans()), draw(st.integers(1, 9))))
+        fault_lists.append(
+            Fault(operation, code, frozenset({subject}), unclear and draw(st.booleans()), draw(st.integers(1, 9)))
+        )
     return fault_lists
 
 
@@ -155,7 +157,9 @@ def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
                 case Status.STALE | Status.WAITING | Status.BLOCKED | Status.NOT_ATTEMPTED:
                     assert not carried_out(cluster, outcome.action)
                 case Status.FAILED:
-                    assert outcome.removed_max > 0 or outcome.read_back is None or not carried_out(cluster, outcome.action)
+                    assert (
+                        outcome.removed_max > 0 or outcome.read_back is None or not carried_out(cluster, outcome.action)
+                    )
         code = exit_code(outcomes)
         fine = all(o.status in (Status.APPLIED, Status.SATISFIED, Status.WAITING) for o in outcomes)
         changed = any(carried_out(cluster, action) for action in actions)

@@ -67,7 +67,9 @@ def held_to_their_promise(valid: bool, diagnostics: tuple[Diagnostic, ...], text
         output = render(diagnostics, rendering)
         output.encode("utf-8")
         if rendering is Rendering.TEXT:
-            assert all(TEXT_LINE.match(line) for line in output.split("\n")), "text of a manifest made a line of its own"
+            assert all(TEXT_LINE.match(line) for line in output.split("\n")), (
+                "text of a manifest made a line of its own"
+            )
         if rendering is Rendering.GITHUB:
             assert all(line.startswith(("::error ", "::warning ")) for line in output.splitlines())
         if rendering in (Rendering.JSON, Rendering.SARIF):

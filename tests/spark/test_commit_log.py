@@ -112,7 +112,9 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     ):
         partitions = [(unique, number) for number in range(PARTITIONS)]
         client.wait_until(
-            lambda: set(kafka_client.committed_offsets(servers, classic, partitions).values()) == {RECORDS}, 60, "the commits"
+            lambda: set(kafka_client.committed_offsets(servers, classic, partitions).values()) == {RECORDS},
+            60,
+            "the commits",
         )
         expected = told_by_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)

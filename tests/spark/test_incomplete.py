@@ -225,7 +225,12 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         busy.resume(frozen)
     unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
     expect_lost(unread)
-    assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (0, 10, 10, {0: 0})
+    assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
+        0,
+        10,
+        10,
+        {0: 0},
+    )
     reason(snapshot.topics["spread"].records)
     reason(snapshot.readers_incomplete)
     # Nobody but the frozen broker could name them, so the listing must not pass for complete.
@@ -252,7 +257,8 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Clust
     silent = {
         group
         for group in GROUPS
-        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == stopped_broker
+        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader
+        == stopped_broker
     }
     assert silent
     assert silent < set(GROUPS)
@@ -260,7 +266,10 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Clust
     try:
         client.wait_until(
             lambda: (
-                stopped_broker not in {partition.leader for partition in client.partition_states(servers, "__consumer_offsets").values()}
+                stopped_broker
+                not in {
+                    partition.leader for partition in client.partition_states(servers, "__consumer_offsets").values()
+                }
             ),
             60,
             "the broker to be given up",

@@ -127,7 +127,9 @@ def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster,
     client.produce(servers, unique, {0: [Record(b"x")] * 5})
     with client.member(servers, f"{unique}-g", [unique]):
         client.wait_until(
-            lambda: kafka_client.committed_offsets(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5, 30, "the member's commit"
+            lambda: kafka_client.committed_offsets(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5,
+            30,
+            "the member's commit",
         )
         need = TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
         before = scanned(ScanRequest(topics=(need,)))

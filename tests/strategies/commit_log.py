@@ -1,5 +1,4 @@
-"""Records of `__consumer_offsets`, written from the published layouts, independently of the reader.
-"""
+"""Records of `__consumer_offsets`, written from the published layouts, independently of the reader."""
 
 import struct
 from dataclasses import dataclass

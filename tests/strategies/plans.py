@@ -154,8 +154,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
 
 @st.composite
 def elections(draw: st.DrawFn) -> ElectLeader:
-    """A preferred election of the first replica, or an unclean election of a leaderless partition.
-    """
+    """A preferred election of the first replica, or an unclean election of a leaderless partition."""
     partition = TopicPartition(draw(topics), draw(partition_numbers))
     replicas = draw(replica_lists)
     preferred = draw(st.booleans())

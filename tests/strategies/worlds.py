@@ -74,7 +74,12 @@ class World:
     snapshot: ClusterSnapshot
 
     def plan(self, **changes: Any) -> Plan:
-        arguments = {"cluster": self.cluster, "policies": self.policies, "waivers": self.waivers, "snapshot": self.snapshot}
+        arguments = {
+            "cluster": self.cluster,
+            "policies": self.policies,
+            "waivers": self.waivers,
+            "snapshot": self.snapshot,
+        }
         return planner.plan(**(arguments | changes))
 
 
@@ -271,7 +276,11 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
     if healthy.leader is None:  # nobody to answer for offsets
         no_leader = Unknown("no leader")
         healthy = replace(
-            healthy, log_start=no_leader, stable_end=no_leader, high_watermark=no_leader, offsets_at=dict.fromkeys(instants, no_leader)
+            healthy,
+            log_start=no_leader,
+            stable_end=no_leader,
+            high_watermark=no_leader,
+            offsets_at=dict.fromkeys(instants, no_leader),
         )
     return lose_fact(r, healthy, *PARTITION_FACTS)
 
@@ -309,7 +318,9 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
         records = rarely(r, 200, 0, 5, 30, 90, one_in=3)
         topic = facts.topic(name, count, internal=chance(r, 20), cleanup_policy=cleanup, records=records)
         all_facts.append(lose_fact(r, topic, *TOPIC_FACTS, one_in=20))
-        all_facts += [partition(r, TopicPartition(name, number), instants) for number in range(count) if not chance(r, 40)]
+        all_facts += [
+            partition(r, TopicPartition(name, number), instants) for number in range(count) if not chance(r, 40)
+        ]
     all_facts += [group(r, name) for name in r.sample(GROUPS, 5) if not chance(r, 5)]
     brokers = rarely(r, (1, 2, 3), (1, 2), (3,), ())
     healthy = facts.snapshot(*all_facts, brokers=brokers, cluster_records=rarely(r, 500, 0, 60, one_in=5))
