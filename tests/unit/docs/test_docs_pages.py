@@ -12,12 +12,14 @@ import pytest
 import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reconciler import gitops, report
+from reconciler import gitops
 from reconciler.cli import commands as command_list
 from reconciler.cli import doctor as doctor_command
 from reconciler.cli.app import app
 from reconciler.cli.console import styled
+from reconciler.doctor import ClusterCheck
 from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.init import SCHEMA
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
@@ -27,9 +29,9 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.onboarding import SCHEMA, ClusterCheck
 from reconciler.plan import drift
-from reconciler.policies.fields import format_instant
+from reconciler.text.formatting import format_instant
+from tests import rendering as report
 from tests.strategies.examples import purge, removal
 from tools.generate_docs import fill_sections, wrap
 
@@ -144,7 +146,7 @@ def a_checkup() -> ClusterCheck:
         journal_missing=False,
     )
     return ClusterCheck(
-        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), wanted=wanted, found=found
+        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=wanted, report=found
     )
 
 
@@ -161,14 +163,14 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
-def commands(name: command_list.Verb) -> Iterator[tuple[str, TyperCommand]]:
+def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
     """(what a user types, the command): one, or those of a group."""
-    command = command_list.command(name)
+    command = command_list.load_command(name)
     if isinstance(command, TyperGroup):
         for member, member_command in command.commands.items():
             yield f"{name} {member}", member_command
     else:
-        yield name.replace("-", " "), command
+        yield name, command
 
 
 def common_options() -> list[TyperOption]:
@@ -192,7 +194,7 @@ def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
 def command_pages() -> Iterator[str]:
     """A part for each command: its description, its arguments and its own options."""
     common = {option.name for option in common_options()}
-    for name in command_list.TOLD:
+    for name in command_list.COMMANDS:
         for typed_as, command in commands(name):
             yield f"## `reconciler {typed_as}`\n"
             yield f"{wrap(' '.join((command.help or '').split()))}\n"
@@ -216,12 +218,12 @@ def sections(folder: Path) -> dict[str, str]:
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
         "comment": fenced(report.markdown(plan), "markdown"),
         "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
-        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), colour=False)),
+        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
         "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validated(written, folder)),
-        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), colour=False)),
-        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), colour=False)),
+        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
+        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
@@ -267,8 +269,6 @@ def test_every_command_of_the_docs_can_be_typed() -> None:
     assert len(lines) > 15
     for page, command in lines:
         words = shlex.split(command, comments=True)[1:]
-        if words[:2] == ["plan", "diff"]:
-            words = ["plan-diff", *words[2:]]
         try:
             parse(words)
         except Exception as error:
@@ -315,7 +315,7 @@ def test_the_table_of_commands_is_complete() -> None:
     table = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Exit codes")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = {word.partition(" ")[0] for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
-    assert named == set(command_list.TOLD) - set(command_list.HIDDEN)
+    assert named == {name for name, entry in command_list.COMMANDS.items() if not entry.hidden}
 
 
 def test_messages_that_the_pages_quote_exist() -> None:
