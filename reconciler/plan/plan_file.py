@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from reconciler import __version__, operations
 from reconciler.atomic_file import write_file
@@ -146,7 +146,9 @@ class Digest:
 
     def add(self, action: Action) -> None:
         """Take one more action."""
-        self._hash.update(b"\n" + compact(list(approved_fields(action).values())).encode("ascii"))
+        assert isinstance(action, Operation)
+        bound = [str(action.address), action.OPERATION, action.request(), action.approved()]
+        self._hash.update(b"\n" + to_json(bound, ensure_ascii=True))
 
     def text(self) -> str:
         """Return `sha256:` and 64 hexadecimal digits."""
