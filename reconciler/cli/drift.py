@@ -61,7 +61,7 @@ def _report(
         errors.append(error)
         cluster = part.cluster
         console.print_error(f"{cluster.metadata.name}: {error}")
-        return drift_reports.out_of_sight(
+        return drift_reports.unreachable_report(
             cluster.metadata.name,
             cluster.spec.cluster_id,
             str(error),
