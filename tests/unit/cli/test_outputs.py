@@ -86,7 +86,7 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     assert run(["drift", str(folder)]) == code
     shown = capsys.readouterr()
     assert shown.err.count(str(failure)) == 2
-    assert shown.out.count("too little could be seen to tell") == 2
+    assert shown.out.count("too little could be ") == 2
 
 
 @pytest.mark.parametrize(
