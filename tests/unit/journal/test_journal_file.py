@@ -105,6 +105,7 @@ def test_names_survive_the_journal(cluster: FakeCluster, tmp_path: Path, journal
 
 def test_a_name_that_is_no_text_is_refused_before_any_request(cluster: FakeCluster, journal: ActionJournal) -> None:
     """Half a surrogate pair cannot come from Kafka, whose names are UTF-8, and no JSON can hold it."""
+    cluster.commit("\ud800", {AT: 1})
     with pytest.raises(JournalUnavailable, match="nothing is sent without it"):
         journal.record_intents([removal(cluster, "\ud800")], run_id="r", plan_digest=PLAN, at_ms=1)
     assert list(journal.entries()) == []
