@@ -50,7 +50,7 @@ def brief(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
 
 def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
     """Cluster, id, instant, expiry a day later, source, and the notes of its policies."""
-    source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00"),))
+    source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00" * 32),))
     noted = floor(keep=LAST, name="noted")
     owned = floor("other", keep=LAST, name="owned")
     owned = owned.model_copy(update={"metadata": owned.metadata.model_copy(update={"owner": "team"})})
