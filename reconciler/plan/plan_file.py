@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from reconciler import __version__, operations
 from reconciler.atomic_file import write_file
@@ -148,7 +148,7 @@ class Digest:
         """Take one more action."""
         assert isinstance(action, Operation)
         bound = [str(action.address), action.OPERATION, action.request(), action.approved()]
-        self._hash.update(b"\n" + to_json(bound, ensure_ascii=True))
+        self._hash.update(b"\n" + compact(to_jsonable_python(bound)).encode("ascii"))
 
     def text(self) -> str:
         """Return `sha256:` and 64 hexadecimal digits."""

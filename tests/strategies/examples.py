@@ -1,5 +1,6 @@
 """Small builders of decisions and plans, for tests that want to say only what matters to them."""
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -153,6 +154,14 @@ def plan(*decisions: Decision, **changes: Any) -> Plan:
 def plan_text(plan: Plan) -> str:
     """The text of a plan's file."""
     return "".join(plan_file.lines(plan))
+
+
+def unchecked(action: Any, **changes: Any) -> Any:
+    """A copy with other fields that no check of a constructor has seen, as code that forgot to check could make it."""
+    changed = copy.copy(action)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def digest_by_hand(written: dict[str, Any]) -> str:
