@@ -16,7 +16,7 @@ from reconciler.scan import jvm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PACKAGES = ("kafka", "model", "scan")
+_PACKAGES = ("kafka", "model", "scan", "text")
 
 
 def add_package(session: "SparkSession") -> None:
