@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reconciler.model.action import Action, Mode
+from reconciler.model.election import Election
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import GroupType
@@ -97,7 +98,11 @@ def test_what_a_purge_was_approved_under_is_in_the_digest(action: DeleteRecords,
     """
     observed, guard = action.seen, action.guard
     changes: dict[str, Any] = {
-        "before_offset": dataclasses.replace(action, before_offset=action.before_offset + 1),
+        "before_offset": dataclasses.replace(
+            action,
+            before_offset=action.before_offset + 1,
+            seen=dataclasses.replace(observed, stable_end=action.before_offset + 1),
+        ),
         "topic_id": dataclasses.replace(action, seen=dataclasses.replace(observed, topic_id=observed.topic_id + "x")),
         "named": dataclasses.replace(action, guard=dataclasses.replace(guard, named=(*guard.named, "one more"))),
         "except_groups": dataclasses.replace(
@@ -126,7 +131,11 @@ def test_what_a_removal_was_approved_under_is_in_the_digest(action: DeleteGroup,
     }
     name = data.draw(st.sampled_from(sorted(changes)))
     assert digest_of(dataclasses.replace(action, seen=changes[name])) != digest_of(action), name
-    assert digest_of(dataclasses.replace(action, idle_for_ms=action.idle_for_ms + 1)) != digest_of(action)
+    evidence = dataclasses.replace(
+        observed, newest_record=observed.newest_record or (0, 0), last_activity_ms=observed.last_activity_ms or 0
+    )
+    proven = dataclasses.replace(action, seen=evidence)
+    assert digest_of(dataclasses.replace(proven, idle_for_ms=action.idle_for_ms + 1)) != digest_of(proven)
     counted = dataclasses.replace(
         observed, commits=observed.commits + 1, commit_topics=observed.commit_topics + 1, last_activity_ms=5
     )
@@ -145,8 +154,9 @@ def test_what_an_election_was_approved_under_is_in_the_digest(action: ElectLeade
     assert digest_of(dataclasses.replace(action, seen=dataclasses.replace(observed, topic_id="other"))) != digest_of(
         action
     )
+    leader = None if action.election is Election.UNCLEAN else 9
     assert digest_of(
-        dataclasses.replace(action, seen=dataclasses.replace(observed, leader=9, in_sync=()))
+        dataclasses.replace(action, seen=dataclasses.replace(observed, leader=leader, in_sync=()))
     ) == digest_of(action)
 
 

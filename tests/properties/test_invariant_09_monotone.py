@@ -18,6 +18,7 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields as bound
 from reconciler.plan.review import restrict_to
+from tests.strategies.examples import replace_unchecked
 from tests.strategies.worlds import (
     World,
     cluster,
@@ -153,9 +154,11 @@ def tampered(plan: Plan, r: Random) -> Plan:
             observed = replace(decision.seen, log_start=r.choice((0, decision.seen.log_start, 10**6)))
             guard = replace(decision.guard, accepted=r.choice(((), decision.guard.accepted)))
             offset = r.choice((1, decision.before_offset, decision.before_offset + r.randint(-9, 9), 10**9))
-            decision = replace(decision, seen=observed, before_offset=offset, guard=guard)
+            decision = replace_unchecked(decision, seen=observed, before_offset=offset, guard=guard)
         if r.random() < 0.2:
-            decision = replace(decision, address=r.choice(addresses))
+            address = r.choice(addresses)
+            is_action = isinstance(decision, Action)
+            decision = replace_unchecked(decision, address=address) if is_action else replace(decision, address=address)
         if r.random() < 0.9:
             edited[decision.address] = decision
     return replace(plan, decisions=tuple(edited[address] for address in sorted(edited)), expires_at_ms=0)
