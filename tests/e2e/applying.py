@@ -63,7 +63,7 @@ class World:
     def groups(self) -> set[str]:
         return list_groups(self.cluster)
 
-    def misled(self) -> set[int]:
+    def non_preferred(self) -> set[int]:
         """Partitions whose leader is not the first replica."""
         leaders = partition_leaders(self.cluster, self.topic)
         assert len(leaders) == PARTITIONS
@@ -229,7 +229,7 @@ def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
     """Kafka's tools show the effect of each applied action and no effect of an action that was not
     attempted.
     """
-    starts, groups, misled = world.log_starts(), world.groups(), world.non_preferred()
+    starts, groups, non_preferred = world.log_starts(), world.groups(), world.non_preferred()
     for outcome in outcomes:
         request = outcome["request"]
         assert isinstance(request, dict)
@@ -239,6 +239,6 @@ def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
             case "delete_group":
                 has_effect = request["group"] not in groups
             case _:
-                has_effect = request["partition"] not in misled
+                has_effect = request["partition"] not in non_preferred
         assert outcome["status"] in ("applied", "satisfied", "not_attempted"), outcome
         assert has_effect is (outcome["status"] != "not_attempted"), outcome

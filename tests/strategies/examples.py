@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, TypeVar
 
-from reconciler.model.action import Mode
+from reconciler.model.action import Action, Mode
 from reconciler.model.election import Election
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Satisfied, Source, Waiting, sort_decisions
@@ -18,6 +18,7 @@ from reconciler.plan import plan_file
 from tests.strategies.facts import CLUSTER_ID, DAY, NOW_MS, TOPIC_ID
 
 A = TypeVar("A", DeleteRecords, DeleteGroup, ElectLeader)
+B = TypeVar("B", bound=Action)
 
 _SEEN = {
     field.name for noun in (ObservedPartition, ObservedGroup, ObservedLeadership) for field in dataclasses.fields(noun)
@@ -31,6 +32,14 @@ def _changed(action: A, changes: dict[str, Any]) -> A:
         if fields := {name: changes.pop(name) for name in names & changes.keys()}:
             changes[part] = dataclasses.replace(changes.get(part, getattr(action, part)), **fields)
     return dataclasses.replace(action, **changes)
+
+
+def replace_unchecked(action: B, **changes: Any) -> B:
+    """Return the action with changes that its own checks would refuse, and that no file can hold."""
+    changed = copy.copy(action)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRecords:

@@ -1,6 +1,5 @@
 """A plan bounded by a reviewed one, and what differs between two plans."""
 
-import copy
 import os
 import threading
 from collections.abc import Iterator
@@ -18,7 +17,17 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, Lag
 from reconciler.plan import plan_file
 from reconciler.plan.diff import ActionDiff, Change, compare, diff_actions
 from reconciler.plan.review import intersect, restrict_to
-from tests.strategies.examples import CLUSTER_ID, blocked, election, plan, purge, removal, satisfied, waiting
+from tests.strategies.examples import (
+    CLUSTER_ID,
+    blocked,
+    election,
+    plan,
+    purge,
+    removal,
+    replace_unchecked,
+    satisfied,
+    waiting,
+)
 from tests.strategies.facts import OTHER_ID
 
 
@@ -209,9 +218,7 @@ def test_leaders_and_ranks_may_have_changed() -> None:
 
 def disguise(action: Action, address: Address) -> Action:
     """The action under another subject's address, which neither a constructor nor a file lets pass."""
-    disguised = copy.copy(action)
-    object.__setattr__(disguised, "address", address)
-    return disguised
+    return replace_unchecked(action, address=address)
 
 
 @pytest.mark.parametrize(
