@@ -113,7 +113,7 @@ def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_pat
             assert result.stdout == listing
             assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if words[1] == "plan":
-            assert "! clicks[0]   log start 0 -> 40   (end 100)" in result.stdout
+            assert "! clicks[0]   log start 0 -> 40 (end 100)" in result.stdout
             assert "Waiting" not in result.stdout
     assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
     assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)

@@ -147,7 +147,7 @@ spec: {{topics: [{topic}], keep: {{last: 10}}}}
     )
     planned = run(installed, tmp_path, "plan", "--detailed-exitcode", "--spark-master", "local[1]")
     assert planned.returncode == 2, planned.stderr
-    assert f"! {topic}[0]   log start 0 -> 1   (end 11)" in planned.stdout
+    assert f"! {topic}[0]   log start 0 -> 1 (end 11)" in planned.stdout
 
 
 def test_what_the_image_copies_is_enough_to_install(tmp_path: Path) -> None:

@@ -189,21 +189,21 @@ class TrialSetup:
             self._floor("recent", "newerThan: 1d"),
             self._floor("moving", f"last: {LAST}"),
             self._floor("read", f"unreadBy: [{self.consumer_group}]", "  every: 1s\n"),
-            f"fault: GroupRemoval\nmetadata: {{name: dead}}\nspec:\n  groups: {json.dumps(self.dead_groups)}\n  idleFor: 0s\n",
-            f"fault: LeaderPolicy\nmetadata: {{name: home}}\nspec:\n  topics: [{self.topic('elected')}]\n",
+            f"kind: GroupRemoval\nmetadata: {{name: dead}}\nspec:\n  groups: {json.dumps(self.dead_groups)}\n  idleFor: 0s\n",
+            f"kind: LeaderPolicy\nmetadata: {{name: home}}\nspec:\n  topics: [{self.topic('elected')}]\n",
         ]
         (self.manifests / "all.yaml").write_text("---\n".join(head + document for document in documents))
 
     def _cluster(self) -> str:
         return (
-            f"fault: Cluster\nmetadata: {{name: faulty}}\nspec:\n  clusterId: {CLUSTER_ID}\n"
+            f"kind: Cluster\nmetadata: {{name: faulty}}\nspec:\n  clusterId: {CLUSTER_ID}\n"
             f"  bootstrapServers: {json.dumps(self.servers.split(','))}\n"
             "  limits: {recordsPercentPerTopic: 100, recordsPercent: 100, groupsPercent: 100}\n"
         )
 
     def _floor(self, suffix: str, keep: str, more_fields: str = "") -> str:
         topic = self.topic(suffix)
-        return f"fault: RetentionFloor\nmetadata: {{name: {suffix}}}\nspec:\n  topics: [{topic}]\n  keep: {{{keep}}}\n{more_fields}"
+        return f"kind: RetentionFloor\nmetadata: {{name: {suffix}}}\nspec:\n  topics: [{topic}]\n  keep: {{{keep}}}\n{more_fields}"
 
 
 def _has_replicas(server: str, key: PartitionKey, replicas: tuple[int, ...]) -> bool:
