@@ -16,7 +16,7 @@ from reconciler.operations.base import beyond_review
 
 
 class Reviewed(Protocol):
-    """What a plan is held against: a Plan, or a saved one (document.Saved) whose actions stream by, in address order."""
+    """What a plan is held against: a Plan, or a saved one (plan_file.PlanFile) whose actions stream by, in address order."""
 
     @property
     def cluster_id(self) -> str: ...
