@@ -41,6 +41,7 @@ from bench.apply_cluster import (
     log_starts,
 )
 from bench.sizes import FULL, QUICK, Apply
+from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
@@ -419,12 +420,14 @@ def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -
     with closing(KafkaGateway(KafkaSession(connection(cluster)))) as gateway:
         outcomes = apply(
             actions,
-            gateway=gateway,
-            journal=journal,
-            run_id="bench",
-            plan_digest="bench",
-            clock=lambda: time.time_ns() // 1_000_000,
-            sleep=time.sleep,
+            ApplyContext(
+                gateway=gateway,
+                journal=journal,
+                run_id="bench",
+                plan_digest="bench",
+                clock=lambda: time.time_ns() // 1_000_000,
+                sleep=time.sleep,
+            ),
         )
         statuses = [outcome.status for outcome in outcomes]
     assert statuses == [Status.APPLIED] * len(actions), {status: statuses.count(status) for status in set(statuses)}

@@ -17,6 +17,7 @@ from typing import Any
 from bench import plan_file
 from bench.processes import memory_mib
 from reconciler.apply import results
+from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import file_journal
 from reconciler.model.election import Election
@@ -102,12 +103,14 @@ def measure(path: Path, size: int) -> dict[str, Any]:
     outcomes: list[Outcome] = list(
         apply(
             plan.actions,
-            gateway=FakeGateway(size),
-            journal=file_journal(path.with_name("journal.jsonl")),
-            run_id="bench",
-            plan_digest="bench",
-            clock=lambda: time.time_ns() // 1_000_000,
-            sleep=time.sleep,
+            ApplyContext(
+                gateway=FakeGateway(size),
+                journal=file_journal(path.with_name("journal.jsonl")),
+                run_id="bench",
+                plan_digest="bench",
+                clock=lambda: time.time_ns() // 1_000_000,
+                sleep=time.sleep,
+            ),
         )
     )
     applied_s, applied_mib = time.perf_counter() - start, peak_mib()

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from reconciler import __version__, git_source
 from reconciler.apply import results
-from reconciler.apply.executor import DEFAULTS as DEFAULT_TUNING
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
-from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
 from reconciler.journal import interrupted, journal
 from reconciler.journal.entry import JournalEntry
@@ -166,7 +165,7 @@ def apply(
     stop: Callable[[], bool] = lambda: False,
     on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
     sending: Callable[[], None] = lambda: None,
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Tuning | None = None,
     session: KafkaSession | None = None,
 ) -> ApplyResult:
     """Recheck every action against a fresh scan, then send the remaining ones. Never does more than the plan.
@@ -203,8 +202,12 @@ def apply(
                 return
             with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
                 action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=run.clock())
-            yield from send_actions(
-                checked.remaining,
+            groups = [
+                outcome.action.removed_group
+                for outcome in rechecked
+                if outcome.status is Status.SATISFIED and isinstance(outcome.action, Operation)
+            ]
+            context = ApplyContext(
                 gateway=KafkaGateway(kafka, cluster_id=planned.cluster_id),
                 journal=action_journal,
                 run_id=run_id,
@@ -214,17 +217,12 @@ def apply(
                 stop=stop,
                 progress=run.progress,
                 sending=sending,
-                removed_groups=[
-                    outcome.action.removed_group
-                    for outcome in rechecked
-                    if outcome.status is Status.SATISFIED
-                    and isinstance(outcome.action, Operation)
-                    and outcome.action.removed_group is not None
-                ],
+                tuning=tuning or Tuning(),
                 checked_at_ms=checked_at_ms,
                 expires_at_ms=planned.expires_at_ms,
-                tuning=tuning,
+                removed_groups={group for group in groups if group is not None},
             )
+            yield from send_actions(checked.remaining, context)
 
         for outcome in run_actions():
             on_outcome(outcome)

@@ -8,7 +8,7 @@ import typer
 
 from reconciler import pipeline, report
 from reconciler.apply import results as results_file
-from reconciler.apply.tuning import Tuning
+from reconciler.apply.context import Tuning
 from reconciler.cli import common, console
 from reconciler.cli.common import PlanAndPaths
 from reconciler.cli.plan import show_plan

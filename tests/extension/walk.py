@@ -20,6 +20,7 @@ from tests.extension.topic_cleanup import TopicCleanup  # noqa: E402
 
 policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 
+from reconciler.apply.context import ApplyContext  # noqa: E402
 from reconciler.apply.executor import apply  # noqa: E402
 from reconciler.errors import ManifestsInvalid  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
@@ -158,12 +159,14 @@ def main(folder: Path) -> None:
         return list(
             apply(
                 checked.remaining,
-                gateway=cluster,
-                journal=journal,
-                run_id=run_id,
-                plan_digest=plan_file.digest(made),
-                clock=lambda: NOW_MS + 2,
-                sleep=lambda _seconds: None,
+                ApplyContext(
+                    gateway=cluster,
+                    journal=journal,
+                    run_id=run_id,
+                    plan_digest=plan_file.digest(made),
+                    clock=lambda: NOW_MS + 2,
+                    sleep=lambda _seconds: None,
+                ),
             )
         )
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import Tuning
 from reconciler.journal.journal import file_journal
 from reconciler.model.action import Action
 from reconciler.model.election import Election
@@ -66,17 +66,19 @@ def run(
     journal = journal or file_journal(folder / "journal.jsonl")
     outcomes = apply(
         actions,
-        gateway=gateway,
-        journal=journal,
-        run_id=run_id,
-        plan_digest="sha256:plan",
-        clock=clock,
-        sleep=clock.sleep,
-        stop=stop,
-        tuning=tuning or Tuning(),
-        removed_groups=removed_groups,
-        checked_at_ms=checked_at_ms,
-        expires_at_ms=expires_at_ms,
+        ApplyContext(
+            gateway=gateway,
+            journal=journal,
+            run_id=run_id,
+            plan_digest="sha256:plan",
+            clock=clock,
+            sleep=clock.sleep,
+            stop=stop,
+            tuning=tuning or Tuning(),
+            removed_groups=set(removed_groups),
+            checked_at_ms=checked_at_ms,
+            expires_at_ms=expires_at_ms,
+        ),
     )
     return Applied(list(outcomes), journal)
 

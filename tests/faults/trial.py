@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler import pipeline
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
-from reconciler.apply.tuning import Tuning
 from reconciler.errors import ReconcilerError
 from reconciler.journal import entry
 from reconciler.journal.journal import ActionJournal, file_journal
@@ -142,14 +142,16 @@ class _Driver:
         try:
             yield from apply(
                 actions,
-                gateway=gateway,
-                journal=self.journal,
-                run_id=f"run-{time.monotonic_ns()}",
-                plan_digest=digest,
-                clock=self.run.clock,
-                sleep=time.sleep,
-                stop=stop,
-                tuning=self.tuning,
+                ApplyContext(
+                    gateway=gateway,
+                    journal=self.journal,
+                    run_id=f"run-{time.monotonic_ns()}",
+                    plan_digest=digest,
+                    clock=self.run.clock,
+                    sleep=time.sleep,
+                    stop=stop,
+                    tuning=self.tuning,
+                ),
             )
         finally:
             gateway.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka import journal_topic
@@ -45,12 +46,14 @@ def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list
     return list(
         apply(
             actions,
-            gateway=gateway,
-            journal=journal,
-            run_id=uuid.uuid4().hex,
-            plan_digest="sha256:plan",
-            clock=lambda: time.time_ns() // 1_000_000,
-            sleep=time.sleep,
+            ApplyContext(
+                gateway=gateway,
+                journal=journal,
+                run_id=uuid.uuid4().hex,
+                plan_digest="sha256:plan",
+                clock=lambda: time.time_ns() // 1_000_000,
+                sleep=time.sleep,
+            ),
         )
     )
 

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
-from reconciler.apply.tuning import Tuning
 from reconciler.kafka.error_mapping import TABLE, Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from reconciler.apply.tuning import Tuning
+from reconciler.apply.context import Tuning
 from reconciler.journal.entry import Event
 from reconciler.journal.journal import file_journal
 from reconciler.kafka.error_mapping import Operation

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
-from reconciler.apply.tuning import Tuning
 from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
@@ -155,15 +155,17 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
     def applied(stop: bool) -> list[Status]:
         ended = apply(
             actions,
-            gateway=made,
-            journal=journal,
-            run_id="run",
-            plan_digest="plan",
-            clock=clock,
-            sleep=clock.sleep,
-            stop=lambda: stop,
-            sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
-            tuning=Tuning(lanes_at_once=1, batch_max=4),
+            ApplyContext(
+                gateway=made,
+                journal=journal,
+                run_id="run",
+                plan_digest="plan",
+                clock=clock,
+                sleep=clock.sleep,
+                stop=lambda: stop,
+                sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
+                tuning=Tuning(lanes_at_once=1, batch_max=4),
+            ),
         )
         return [outcome.status for outcome in ended]
 
@@ -209,13 +211,15 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     list(
         apply(
             actions,
-            gateway=made,
-            journal=file_journal(tmp_path / "j.jsonl"),
-            run_id="r",
-            plan_digest="d",
-            clock=clock,
-            sleep=clock.sleep,
-            progress=lines.append,
+            ApplyContext(
+                gateway=made,
+                journal=file_journal(tmp_path / "j.jsonl"),
+                run_id="r",
+                plan_digest="d",
+                clock=clock,
+                sleep=clock.sleep,
+                progress=lines.append,
+            ),
         )
     )
     assert {"elections: 10 of 10", "group removals: 5 of 5", "record deletions: 30 of 30"} <= set(lines)
@@ -241,7 +245,7 @@ def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
     tuning = Tuning(batch_max=1)
     words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
-        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, tuning=tuning))
+        list(apply(purges, ApplyContext(**words, clock=clock, sleep=clock.sleep, progress=deaf, tuning=tuning)))
     sent = len(made.requests)
     assert sent < len(purges)
     entries = list(journal.entries())
@@ -326,13 +330,15 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     journal = Late(JournalFile(tmp_path / "journal.jsonl"))
     ending = apply(
         [purge(made, at, 60) for at in ats],
-        gateway=made,
-        journal=journal,
-        run_id="run-1",
-        plan_digest="sha256:plan",
-        clock=clock,
-        sleep=clock.sleep,
-        stop=gone.is_set,
+        ApplyContext(
+            gateway=made,
+            journal=journal,
+            run_id="run-1",
+            plan_digest="sha256:plan",
+            clock=clock,
+            sleep=clock.sleep,
+            stop=gone.is_set,
+        ),
     )
     assert next(ending).status is Status.APPLIED
     assert stored.wait(30)
