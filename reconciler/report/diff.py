@@ -1,43 +1,29 @@
 """Builds the report of a comparison of two plans, and its JSON. The comparison itself is plan/diff.py's."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import cast
+from typing import Any, cast
 
+from reconciler.codec import document, json_lines
+from reconciler.model.action import Action
 from reconciler.model.names import format_address, format_policy, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison, PlanRef
 from reconciler.plan.plan_file import PlanFile, action_row, digest_of
-from reconciler.report.grouping import FOLD_ABOVE, grouped
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, grouped
 from reconciler.text import formatting
-from reconciler.text.escape import display_name, harmless_json
+from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
 
-_SIGN = {Change.NEW: "+", Change.GONE: "-", Change.LARGER: ">", Change.SMALLER: "<", Change.CHANGED: "~"}
-_SEVERITY = {Change.NEW: Severity.LOSS, Change.LARGER: Severity.LOSS, Change.CHANGED: Severity.CHANGE}
-_ORDER = {change: number for number, change in enumerate(Change)}
-
-
-class _Rows:
-    """The items of a comparison, streamed: no more than the differences of one topic are held."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        self._comparison = comparison
-
-    def __len__(self) -> int:
-        return sum(self._comparison.tally.values())
-
-    def __iter__(self) -> Iterator[Item]:
-        entries = self._comparison.entries()
-        for _topic, of_topic in groupby(entries, key=lambda entry: (entry.address.policy_address, entry.address.name)):
-            groups = grouped(of_topic, lambda entry: (entry.change, tuple(d.path for d in entry.differences)))
-            for same in sorted(groups, key=lambda group: (_ORDER[group[0].change], group[0].address)):
-                if len(same) > FOLD_ABOVE and all(_sides(entry)[-1].is_foldable for entry in same):
-                    yield _folded_item(same)
-                else:
-                    yield from map(_item, same)
+_CHANGES = {
+    Change.NEW: ("+", Severity.LOSS),
+    Change.GONE: ("-", Severity.PLAIN),
+    Change.LARGER: (">", Severity.LOSS),
+    Change.SMALLER: ("<", Severity.PLAIN),
+    Change.CHANGED: ("~", Severity.CHANGE),
+}
+"""Sign and severity of each change, in the order in which a topic lists them."""
+_RANK = {change: rank for rank, change in enumerate(_CHANGES)}
 
 
 def diff_report(comparison: Comparison) -> Report:
@@ -48,10 +34,11 @@ def diff_report(comparison: Comparison) -> Report:
     if old.cluster_id != new.cluster_id:
         ids = ("the plans are of ", name(old.cluster_id), " and ", name(new.cluster_id), "; neither bounds the other")
         clusters = (Item(label="Two clusters", text=ids, severity=Severity.ERROR),)
+    differences = Items(sum(comparison.tally.values()), lambda: _items(comparison))
     return Report(
         headline=(f"Differences: {', '.join(counts)}." if counts else "No differences in what would be done.",),
         opening=(("Old ", *_identification(old)), ("New ", *_identification(new))),
-        sections=(Section(items=clusters, labelled=False), Section(items=_Rows(comparison), labelled=False)),
+        sections=(Section(items=clusters), Section(items=differences)),
         remainder=("Read the rest with ", escaped_name("reconciler plan diff"), "."),
     )
 
@@ -66,73 +53,76 @@ def _digest(plan: PlanRef) -> str:
     return plan.header.digest if isinstance(plan, PlanFile) else digest_of(plan.actions, plan.cluster_id)
 
 
-def _sides(entry: ActionDiff) -> list[Operation]:
-    return [cast(Operation, side) for side in (entry.old, entry.new) if side is not None]
+def _items(comparison: Comparison) -> Iterator[Item]:
+    """Yield the items in address order. No more than the differences of one topic are held."""
+    entries = comparison.entries()
+    for _topic, of_topic in groupby(entries, key=lambda entry: (entry.address.policy_address, entry.address.name)):
+        groups = grouped(of_topic, lambda entry: (entry.change, tuple(d.path for d in entry.differences)))
+        for same in sorted(groups, key=lambda group: (_RANK[group[0].change], group[0].address)):
+            if len(same) > FOLD_ABOVE and all(_operations(e.old, e.new)[-1].is_foldable for e in same):
+                yield _folded_item(same)
+            else:
+                yield from map(_item, same)
+
+
+def _operations(*actions: Action | None) -> list[Operation]:
+    return [cast(Operation, action) for action in actions if action is not None]
 
 
 def _item(entry: ActionDiff) -> Item:
-    size_change = entry.size_change
-    action = _sides(entry)[-1]
-    if size_change is None:
-        description = action.describe()
-        text = join(", ", (action.TITLE,), description.change, description.loss)
-    else:
-        text = size_change.summary
-    details = () if size_change else entry.details
-    children = tuple(Item(text=(sentence(detail),)) for detail in details)
-    return _row(entry, format_address(entry.address), text, children)
+    address = format_address(entry.address)
+    if (size_change := entry.size_change) is not None:
+        return _row(entry, address, size_change.summary, ())
+    action = _operations(entry.old, entry.new)[-1]
+    description = action.describe()
+    text = join(", ", (action.TITLE,), description.change, description.loss)
+    return _row(entry, address, text, ((sentence(detail),) for detail in entry.details))
 
 
 def _folded_item(same: Sequence[ActionDiff]) -> Item:
     first = same[0]
-    losses = []
-    for sides in ([entry.old for entry in same], [entry.new for entry in same]):
-        actions = [cast(Operation, action) for action in sides if action is not None]
-        losses.append(type(actions[0]).total_loss(actions) if actions else "")
-    loss = " -> ".join(filter(None, losses))
-    text = f"{formatting.count(len(same), 'partition')}{', ' if loss else ''}{loss}"
+    sides = (_operations(*(entry.old for entry in same)), _operations(*(entry.new for entry in same)))
+    losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
+    text = ", ".join(filter(None, (formatting.count(len(same), "partition"), losses)))
     such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
-    children = tuple(Item(text=(*such_as, sentence(f"{path}: {old} → {new}"))) for path, old, new in first.differences)
     topic = f"{format_policy(first.address)}/{display_name(first.address.name)}"
-    return _row(first, topic, (text,), children)
+    details = (f"{path}: {old} → {new}" for path, old, new in first.differences)
+    return _row(first, topic, (text,), ((*such_as, sentence(detail)) for detail in details))
 
 
-def _row(entry: ActionDiff, address: str, text: Phrase, children: tuple[Item, ...]) -> Item:
+def _row(entry: ActionDiff, address: str, text: Phrase, children: Iterable[Phrase]) -> Item:
+    sign, severity = _CHANGES[entry.change]
     return Item(
-        sign=_SIGN[entry.change],
+        sign=sign,
         label=entry.change,
         subject=(escaped_name(address),),
         text=text,
-        severity=_SEVERITY.get(entry.change, Severity.PLAIN),
-        children=children,
+        severity=severity,
+        children=tuple(Item(text=child) for child in children),
     )
 
 
 def diff_json(comparison: Comparison) -> Iterator[str]:
     """Entries as objects, one per line: address, change, both actions as the plan file has them, and what changed inside."""
-    head = {
+    entries = (
+        {
+            "address": str(entry.address),
+            "change": entry.change,
+            "details": entry.details,
+            "old": entry.old and action_row(entry.old),
+            "new": entry.new and action_row(entry.new),
+        }
+        for entry in comparison.entries()
+    )
+    fields: dict[str, Any] = {
         "format_version": "1.0",
         "kind": "PlanDiff",
         "old": _identity(comparison.old),
         "new": _identity(comparison.new),
-        "summary": {change.value: count for change, count in comparison.tally.items()},
+        "summary": comparison.tally,
+        "entries": json_lines(entries),
     }
-    yield "{\n"
-    for key, value in head.items():
-        yield harmless_json(f'"{key}": {json.dumps(value)},\n')
-    yield '"entries": ['
-    separator = "\n"
-    for entry in comparison.entries():
-        row = {
-            "address": str(entry.address),
-            "change": entry.change.value,
-            "details": entry.details,
-            "old": None if entry.old is None else action_row(entry.old),
-            "new": None if entry.new is None else action_row(entry.new),
-        }
-        yield f"{separator}{harmless_json(json.dumps(row))}"
-        separator = ",\n"
-    yield "]\n}\n" if separator == "\n" else "\n]\n}\n"
+    return document(fields.items())
 
 
 def _identity(side: PlanRef) -> dict[str, str | None]:

@@ -4,14 +4,13 @@ Numbers that move with every run (offsets, ages, counts of records) stay in the 
 what drifts, since when, and what to do.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from reconciler import operations
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import format_policy, format_subject
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.grouping import grouped
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import Item, Report, Section, Severity, grouped
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -45,7 +44,7 @@ def drift_report(report: DriftReport) -> Report:
                 severity=Severity.WARNING,
                 labelled=False,
             ),
-            Section(items=tuple(_warnings(report)), labelled=False),
+            Section(items=tuple(_warnings(report))),
         ),
         footer=(("For every subject with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),
@@ -66,7 +65,15 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
     """Subjects of one policy and topic that drift for one reason are one item."""
     groups = grouped(sorted(subjects, key=_key), _key)
     for same in groups[:ROWS_MAX]:
-        yield _item(same, severity)
+        first = same[0]
+        subject: Phrase = (escaped_name(format_subject(first.address)),)
+        if len(same) > 1:
+            subject = (name(first.address.name), f", {formatting.count(len(same), 'partition')}")
+        since = formatting.format_time(min(subject.since_ms for subject in same))
+        policy = escaped_name(format_policy(first.address))
+        next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
+        code = first.code or ""
+        yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))
     if len(groups) > ROWS_MAX:
         yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
@@ -75,22 +82,6 @@ def _key(subject: Subject) -> tuple[str, ...]:
     address = subject.address
     own = str(address) if address.partition < 0 else ""
     return (address.kind, address.policy, address.name, own, subject.sort, subject.code or "")
-
-
-def _item(same: Sequence[Subject], severity: Severity) -> Item:
-    first = same[0]
-    subject: Phrase = (escaped_name(format_subject(first.address)),)
-    if len(same) > 1:
-        subject = (name(first.address.name), f", {formatting.count(len(same), 'partition')}")
-    since = formatting.format_time(min(subject.since_ms for subject in same))
-    policy = escaped_name(format_policy(first.address))
-    return Item(
-        subject=subject,
-        text=_state(first),
-        severity=severity,
-        code=first.code or "",
-        children=(Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step))),),
-    )
 
 
 def _state(subject: Subject) -> Phrase:

@@ -1,15 +1,15 @@
-"""Builds the report of an apply: what became of each action, the worst first, and what to do next."""
+"""Builds the reports of what was done: the outcomes of one apply, the worst first, and the journal of all runs."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from reconciler.model.names import format_subject
+from reconciler.journal.entry import Event, JournalEntry
+from reconciler.model.names import format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.report.grouping import FOLD_ABOVE, grouped
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, grouped
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name, name, sentence
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
 
 _AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
@@ -48,7 +48,7 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
         summary_label="Result",
         summary=(totals,),
-        sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR, labelled=False),),
+        sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
         next_steps=tuple(steps),
         remainder=("The results file holds every outcome.",),
     )
@@ -75,16 +75,34 @@ def _ending(outcome: Outcome) -> tuple[str | None, str]:
 
 
 def _item(same: Sequence[Outcome]) -> Item:
-    first, folded = same[0], len(same) > 1
-    subject: Phrase = (escaped_name(format_subject(first.action.address)),)
-    words = [] if folded and first.status is Status.APPLIED else [first.detail]
-    words.append(first.code if first.code and first.code != "NONE" else "")
-    if folded:
-        subject = (f"{formatting.count(len(same), 'partition')} of ", name(first.action.address.name))
-        removed = sum(outcome.removed_max for outcome in same)
-        words.append(f"at most {formatting.count(removed, 'record')} removed" if removed else "")
+    first = same[0]
+    if len(same) == 1:
+        subject: Phrase = (escaped_name(format_subject(first.action.address)),)
+        detail, effect = first.detail, f"now {first.read_back}" if first.read_back else ""
     else:
-        words.append(f"now {first.read_back}" if first.read_back else "")
+        subject = (f"{formatting.count(len(same), 'partition')} of ", name(first.action.address.name))
+        detail, removed = _ending(first)[1], sum(outcome.removed_max for outcome in same)
+        effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
+    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
-    text = "; ".join(filter(None, words))
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
+
+
+def journal_report(entries: Sequence[JournalEntry]) -> Report:
+    """The report of a journal: when, who, what was meant to happen and what became of it, oldest first."""
+    return Report(sections=(Section(items=Items.of(entries, _entry_item)),))
+
+
+def _entry_item(entry: JournalEntry) -> Item:
+    if entry.event is Event.INTENT:
+        severity = Severity.QUIET
+        values = [(f"{key} ", name(str(value))) for key, value in entry.request.items()]
+        author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
+        commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()
+        event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")", *author, *commit)
+    else:
+        severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
+        words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
+        event = join(": ", (entry.status or "outcome",), join("; ", *((sentence(word),) for word in words)))
+    head = (f"{formatting.format_time(entry.at_ms)}  ", escaped_name(format_address(entry.address)), "  ")
+    return Item(text=(*head, *event, ", run ", name(entry.run_id)), severity=severity)

@@ -64,14 +64,18 @@ def _section(section: Section, *, width: int | None) -> Iterator[Text]:
 
 
 def _item(item: Item, *, width: int | None) -> Iterator[Text]:
-    head = _head(item)
+    subject, text, style = plain(item.subject), plain(item.text), _STYLES[item.severity]
     loss = f"IRREVERSIBLE: {plain(item.loss)}" if item.loss else ""
-    style = _STYLES[item.severity]
-    if head and loss and not item.text:
-        head, loss = f"{head}   {loss}", ""
+    if item.sign:
+        text = f"{item.label}: {text}" if item.label else text or loss
+        head = "   ".join(filter(None, (f"  {item.sign} {subject}", text)))
+    elif item.label:
+        head = f"{item.label}: {' — '.join(filter(None, (subject, text)))}"
+    else:
+        head = f"  {subject}: {text}" if subject else text
     if head:
         yield from wrapped(head, width=width, style=style)
-    if loss:
+    if loss and item.text:
         yield from wrapped(f"      {loss}", width=width, style=style)
     for label, value in item.facts:
         # the indent counts from the leading spaces, of which a line without a label has the column's width
@@ -81,35 +85,26 @@ def _item(item: Item, *, width: int | None) -> Iterator[Text]:
         yield from wrapped(f"      {plain(child.text)}", width=width, style=_STYLES[child.severity])
 
 
-def _head(item: Item) -> str:
-    subject, text = plain(item.subject), plain(item.text)
-    if item.sign:
-        text = f"{item.label}: {text}" if item.label else text
-        return "   ".join(part for part in (f"  {item.sign} {subject}", text) if part)
-    if item.label:
-        return f"{item.label}: {' — '.join(part for part in (subject, text) if part)}"
-    return f"  {subject}: {text}" if subject else text
-
-
 def line(text: str, style: str = "") -> Text:
     """One line of that style; nothing in the text is markup."""
     return Text(text, style=style, end="")
 
 
 def wrapped(text: str, *, width: int | None, style: str = "", indent: str = "    ") -> Iterator[Text]:
-    """The text in lines of at most `width` cells, those after the first indented. Leading spaces stay."""
+    """Break the text into lines of at most `width` cells, those after the first indented. Leading spaces stay."""
     if width is None or cell_len(text) <= width:
         yield line(text, style)
         return
     body = text.lstrip(" ")
-    first = text[: len(text) - len(body)]
-    current, words = first, 0
-    for word in body.split(" "):
-        if words and cell_len(current) + 1 + cell_len(word) > width:
+    margin = text[: len(text) - len(body)]
+    first, *words = body.split(" ")
+    current = margin + first
+    for word in words:
+        if cell_len(current) + 1 + cell_len(word) > width:
             yield line(current.rstrip(" "), style)
-            current, words = first + indent, 0
-        current += f" {word}" if words else word
-        words += 1
+            current = margin + indent + word
+        else:
+            current += f" {word}"
     yield line(current, style)
 
 
