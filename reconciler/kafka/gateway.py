@@ -30,6 +30,11 @@ from reconciler.model.snapshot import Unread
 # The broker gives up earlier than the client: REQUEST_TIMED_OUT from a leader says more than a silence.
 _BROKER_SHARE = 0.6
 
+_GRACE_S = 3.0
+"""From the library's deadline to ours, which is for a library that forgets a call. It looks for requests that are overdue once a second,
+so its answer may come more than a second after its deadline, with the results of the brokers that did answer.
+"""
+
 _SIDE_BY_SIDE = 16
 """Connections to each coordinator over which one call's group removals are spread."""
 
@@ -145,7 +150,7 @@ class KafkaGateway:
         try:
             # No timeout arguments: this library version answers them with SystemError. The client's socket.timeout.ms holds.
             answer = self._client("elections").elect_leaders(kind, request)
-            results = answer.result(timeout=self._deadline().left_s + 1.0)
+            results = answer.result(timeout=self._deadline().left_s + _GRACE_S)
         except ClusterUnreachable as unopened:
             return dict.fromkeys(wanted, _unsent(unopened))
         except (KafkaException, FutureTimeout) as failure:
@@ -219,8 +224,7 @@ def _codes(
     except KafkaException as failure:
         return dict.fromkeys(items, _code_of(failure))
     answers = {}
-    # The library keeps its own deadline; ours, a second later, is for a library that forgets.
-    forgotten = Deadline.after(deadline.left_s + 1.0)
+    forgotten = Deadline.after(deadline.left_s + _GRACE_S)
     for item in items:
         code, text = KafkaError.NO_ERROR, ""
         try:
