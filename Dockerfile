@@ -1,11 +1,11 @@
-# An image for CI: Python, Java for Spark, and the command line. Manifests are mounted at /work.
+# An image for CI with Python, Java for Spark, and the command line. Mount the manifests at /work.
 #   docker build -t reconciler .
 #   docker run --rm -v "$PWD:/work" -e KAFKA_PASSWORD reconciler plan
 FROM python:3.13-slim-trixie AS build
 WORKDIR /src
 COPY requirements.lock pyproject.toml README.md LICENSE ./
 COPY reconciler reconciler
-# The lock file holds the build backend, too, so nothing is resolved here and every download is checked by its hash.
+# The lock file also contains the build backend: pip resolves nothing and checks every hash.
 RUN python -m venv /opt/reconciler \
  && /opt/reconciler/bin/pip install --no-cache-dir --quiet --require-hashes -r requirements.lock \
  && /opt/reconciler/bin/pip install --no-cache-dir --quiet --no-deps --no-build-isolation .

@@ -1,11 +1,16 @@
-"""What applying costs, against Kafka's own tools and against the bare calls of the client library, on one cluster in one run.
+"""Measures what an apply costs, against Kafka's own tools and the client library alone.
 
     python -m bench.apply [--quick] [--topics 1000] [--groups 5000] [--elections 5000] [--repetitions 3] [--only records …] [--dry]
 
-Contenders of each operation, in rotating order, the same state made again for each: Kafka's tool (a process, JVM included), the bare
-calls (new client, everything pipelined, no check at all), the recheck (the applier's reads before a send, alone), and the applier
-with all it promises: last look before each request, intents on disk before, proof by reading back after, outcomes on disk. The
-snapshot that the command takes before its first write is the scan's bench. After each turn the effect is counted, untimed.
+All contenders run on one cluster, in rotating order, on the same state:
+
+- Kafka's tool: a process, with the start of its JVM
+- bare calls: a new client that pipelines all requests, without any check
+- recheck: only the reads that the executor makes before it sends
+- executor: the check before each request, intents on disk, the read-back, and outcomes on disk
+
+Afterwards the whole command runs. Each turn counts its effect outside the measured time. The
+snapshot before the command's first write is part of bench.scan.
 """
 
 import argparse
@@ -13,8 +18,11 @@ import json
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import fields, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,339 +31,420 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench import apply_command, apply_memory, results
-from bench.apply_world import COMMITS_PER_GROUP, DEAD, STAYS, At, World, batches, leaders, log_starts, world
+from bench.apply_cluster import (
+    COMMITS_PER_GROUP,
+    REMAINING_PREFIX,
+    REMOVED_PREFIX,
+    ApplyCluster,
+    apply_cluster,
+    leaders,
+    log_starts,
+)
 from bench.sizes import FULL, QUICK, Apply
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
+from reconciler.apply.executor import apply
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.model import action as actions
+from reconciler.kafka.session import KafkaSession
 from reconciler.model import names
+from reconciler.model.action import Mode
+from reconciler.model.election import Election
 from reconciler.model.outcome import Status
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.base import Operation
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 from reconciler.sandbox.jars import DEFAULT_VERSION
 from reconciler.sandbox.tools import run_tool
 
 TIMEOUT_S = 120.0
-TOOL, BARE, RECHECK, APPLIER, COMMAND = "Kafka's tool", "bare calls", "recheck", "applier", "the command"
-CONTENDERS = (TOOL, BARE, RECHECK, APPLIER)
-STARTED = time.monotonic()
+PARTITIONS_PER_REQUEST = 1_000
+TOOL, BARE, RECHECK, EXECUTOR, COMMAND = "Kafka's tool", "bare calls", "recheck", "executor", "the command"
+CONTENDERS = (TOOL, BARE, RECHECK, EXECUTOR)
+START = time.monotonic()
 
 Seconds = dict[str, list[float]]
+"""Contender → seconds of its turns."""
 
 
-def say(line: str) -> None:
-    print(f"[{time.monotonic() - STARTED:7.1f} s] {line}", file=sys.stderr, flush=True)
+class Workload(ABC):
+    """One operation on many subjects, done by each contender in turn."""
 
+    def __init__(self, cluster: ApplyCluster, sizes: Apply, folder: Path) -> None:
+        self.cluster, self.sizes, self.folder = cluster, sizes, folder
 
-def timed(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+    @abstractmethod
+    def title(self) -> str:
+        """Name of the table row."""
 
+    @abstractmethod
+    def prepare(self, contender: str) -> None:
+        """Restore the state for a turn."""
 
-def connection(made: World) -> Connection:
-    return Connection(tuple(made.servers.split(",")), timeout_s=TIMEOUT_S)
+    @abstractmethod
+    def tool_arguments(self) -> tuple[str, ...]:
+        """Name and arguments of Kafka's tool."""
 
+    @abstractmethod
+    def run_bare(self, client: AdminClient) -> None:
+        """Send all requests with the client library."""
 
-def tool(made: World, name: str, *words: str) -> None:
-    answer = run_tool(made.cluster, name, *words, timeout_s=900)
-    assert answer.returncode == 0, (answer.stdout[-500:], answer.stderr[-500:])
+    @abstractmethod
+    def recheck(self, gateway: KafkaGateway) -> None:
+        """Make the executor's reads before the requests."""
 
+    @abstractmethod
+    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+        """Build the planned actions from the present facts."""
 
-def send(made: World, planned: Sequence[actions.Action], folder: Path) -> None:
-    gateway = KafkaGateway(connection(made))
-    journal = FileJournal(folder / f"{time.monotonic_ns()}.jsonl")
-    try:
-        ended = [
-            outcome.status
-            for outcome in apply(
-                planned,
-                gateway=gateway,
-                journal=journal,
-                run_id="bench",
-                plan_digest="bench",
-                clock=lambda: time.time_ns() // 1_000_000,
-                sleep=time.sleep,
-            )
+    @abstractmethod
+    def policy(self) -> str:
+        """The manifest for the whole command."""
+
+    @abstractmethod
+    def action_count(self) -> int:
+        """Number of actions of a turn."""
+
+    @abstractmethod
+    def check_effect(self, contender: str) -> None:
+        """Assert that the turn had its full effect."""
+
+    def turn(self, contender: str) -> float:
+        """Run one turn of a contender and return its seconds."""
+        self.prepare(contender)
+        if contender == RECHECK:
+            return measure_seconds(self._recheck_with_new_gateway)
+        if contender == TOOL:
+            name, *arguments = self.tool_arguments()
+            seconds = measure_seconds(lambda: run_kafka_tool(self.cluster, name, *arguments))
+        elif contender == BARE:
+            properties = {"bootstrap.servers": self.cluster.servers, "socket.timeout.ms": int(TIMEOUT_S * 1000)}
+            seconds = measure_seconds(lambda: self.run_bare(AdminClient(properties)))
+        elif contender == COMMAND:
+            seconds = apply_command.measure(self.cluster, self.policy(), self.action_count())
+        else:
+            with closing(KafkaGateway(KafkaSession(connection(self.cluster)))) as gateway:
+                actions = self.actions(gateway)
+            seconds = measure_seconds(lambda: execute(self.cluster, actions, self.folder))
+        self.check_effect(contender)
+        return seconds
+
+    def _recheck_with_new_gateway(self) -> None:
+        with closing(KafkaGateway(KafkaSession(connection(self.cluster)))) as gateway:
+            self.recheck(gateway)
+
+    def measure(self) -> Seconds:
+        """Measure the seconds of each contender, then of the whole command.
+
+        Each repetition starts with another contender.
+        """
+        seconds: Seconds = {contender: [] for contender in CONTENDERS}
+        for number in range(self.sizes.repetitions):
+            first = number % len(CONTENDERS)
+            for contender in CONTENDERS[first:] + CONTENDERS[:first]:
+                seconds[contender].append(self.turn(contender))
+                last_s = seconds[contender][-1]
+                progress(f"{self.title()}, {number + 1} of {self.sizes.repetitions}: {contender} {last_s:.2f} s")
+        seconds[COMMAND] = [self.turn(COMMAND) for _ in range(self.sizes.commands)]
+        return seconds
+
+    def row(self) -> list[str]:
+        """Measure, and render the table row."""
+        seconds = self.measure()
+        medians = {contender: median(seconds[contender]) for contender in CONTENDERS}
+        row = [
+            self.title(),
+            *(
+                results.summarize(seconds[contender], " s", digits=2)
+                for contender in (EXECUTOR, TOOL, BARE, RECHECK, COMMAND)
+            ),
+            f"{medians[EXECUTOR] / medians[TOOL]:.2f} ×",
+            f"{medians[EXECUTOR] / (medians[BARE] + medians[RECHECK]):.2f} ×",
         ]
-    finally:
-        gateway.close()
-    assert ended == [Status.APPLIED] * len(planned), {status: ended.count(status) for status in set(ended)}
+        progress(" | ".join(row))
+        return row
 
 
-def rounds(name: str, sizes: Apply, turn: Callable[[str], float]) -> Seconds:
-    """Seconds of each contender in its turns, another one first each time; at the end those of the whole command."""
-    found: Seconds = {contender: [] for contender in CONTENDERS}
-    for number in range(sizes.repetitions):
-        first = number % len(CONTENDERS)
-        for contender in CONTENDERS[first:] + CONTENDERS[:first]:
-            seconds = turn(contender)
-            found[contender].append(seconds)
-            say(f"{name}, {number + 1} of {sizes.repetitions}: {contender} {seconds:.2f} s")
-    found[COMMAND] = [turn(COMMAND) for _ in range(sizes.commands)]
-    say(" | ".join(row(name, found)))
-    return found
+class RecordDeletions(Workload):
+    """Delete one more record of every partition."""
 
+    def __init__(self, cluster: ApplyCluster, sizes: Apply, folder: Path) -> None:
+        super().__init__(cluster, sizes, folder)
+        leader_of = leaders(cluster.servers)
+        self.by_leader = [
+            [key for key in cluster.partitions if leader_of[key] == broker]
+            for broker in sorted(set(leader_of.values()))
+        ]
 
-def records(made: World, sizes: Apply, folder: Path) -> Seconds:
-    """One more record of every partition."""
-    led = leaders(made.servers.split(",", maxsplit=1)[0])
-    settings = Settings()
+    def title(self) -> str:
+        return f"{self.action_count():,} record deletions on {self.sizes.topics:,} topics"
 
-    def turn(contender: str) -> float:
+    def prepare(self, contender: str) -> None:
         if contender != RECHECK:
-            made.turns += 1
-        before = made.turns
-        wanted = made.all
-        match contender:
-            case name if name == TOOL:
-                rows = [{"topic": topic, "partition": number, "offset": before} for topic, number in wanted]
-                path = folder / "records.json"
-                path.write_text(json.dumps({"version": 1, "partitions": rows}))
-                seconds = timed(lambda: tool(made, "kafka-delete-records", "--offset-json-file", str(path)))
-            case name if name == BARE:
-                seconds = timed(lambda: bare_records(made, led, before))
-            case name if name == RECHECK:
-                return timed(lambda: look_at_partitions(made, led, settings.records_per_call, offsets=True))
-            case name if name == COMMAND:
-                seconds = apply_command.timed(made, apply_command.records(made, before), len(wanted))
-            case _:
-                planned = purges(made, wanted, before)
-                seconds = timed(lambda: send(made, planned, folder))
-        starts = log_starts(made.servers, wanted)
-        assert all(starts[at] == before for at in wanted), contender
-        return seconds
+            self.cluster.deleted += 1
 
-    return rounds("records", sizes, turn)
+    def tool_arguments(self) -> tuple[str, ...]:
+        rows = [
+            {"topic": topic, "partition": number, "offset": self.cluster.deleted}
+            for topic, number in self.cluster.partitions
+        ]
+        path = self.folder / "records.json"
+        path.write_text(json.dumps({"version": 1, "partitions": rows}))
+        return "kafka-delete-records", "--offset-json-file", str(path)
 
+    def run_bare(self, client: AdminClient) -> None:
+        futures: list[Any] = []
+        for partitions in self.by_leader:
+            for batch in batches([TopicPartition(*key, self.cluster.deleted) for key in partitions]):
+                futures += client.delete_records(batch, request_timeout=TIMEOUT_S, operation_timeout=60).values()
+        for future in futures:
+            future.result()
 
-def bare_records(made: World, led: dict[At, int], before: int) -> None:
-    client = AdminClient({"bootstrap.servers": made.servers})
-    futures: list[Any] = []
-    for broker in sorted(set(led.values())):
-        mine = [TopicPartition(*at, before) for at in made.all if led[at] == broker]
-        for batch in batches(mine, 1_000):
-            futures += client.delete_records(batch, request_timeout=TIMEOUT_S, operation_timeout=60).values()
-    for future in futures:
-        future.result()
+    def recheck(self, gateway: KafkaGateway) -> None:
+        for partitions in self.by_leader:
+            for batch in batches([names.TopicPartition(*key) for key in partitions], DeleteRecords.BATCH_SIZE):
+                gateway.read_partitions(batch, offsets=True)
 
-
-def look_at_partitions(made: World, led: dict[At, int], size: int, *, offsets: bool) -> None:
-    gateway = KafkaGateway(connection(made))
-    for broker in sorted(set(led.values())):
-        mine = [names.TopicPartition(*at) for at in made.all if led[at] == broker]
-        for batch in batches(mine, size):
-            gateway.partitions_now(batch, offsets=offsets)
-    gateway.close()
-
-
-def purges(made: World, wanted: Sequence[At], before: int) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    now = gateway.partitions_now([names.TopicPartition(*at) for at in wanted], offsets=True)
-    gateway.close()
-    planned: list[actions.Action] = []
-    for at in wanted:
-        found = now[names.TopicPartition(*at)]
-        facts: Any = found
-        planned.append(
-            actions.DeleteRecords(
-                address=names.Address("RetentionFloor", "bench", *at),
-                declared_at=names.NOWHERE,
-                reason="bench",
-                mode=actions.Mode.MERGE,
-                partition=names.TopicPartition(*at),
-                before_offset=before,
-                seen=actions.SeenPartition(
-                    topic_id=facts.topic_id,
-                    log_start=facts.log_start,
-                    stable_end=facts.high_watermark,
-                    high_watermark=facts.high_watermark,
-                    leader=facts.leader,
-                    replicas=facts.replicas,
-                    in_sync=facts.in_sync,
-                ),
-                guard=actions.Guard(consumers=actions.Consumers.BLOCK),
-                vouched=False,
-                drift=True,
+    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+        partitions = [names.TopicPartition(*key) for key in self.cluster.partitions]
+        facts_by_partition: Any = gateway.read_partitions(partitions, offsets=True)
+        actions: list[Operation] = []
+        for partition in partitions:
+            facts = facts_by_partition[partition]
+            observed = ObservedPartition(
+                topic_id=facts.topic_id,
+                log_start=facts.log_start,
+                stable_end=facts.high_watermark,
+                high_watermark=facts.high_watermark,
+                leader=facts.leader,
+                replicas=facts.replicas,
+                in_sync=facts.in_sync,
             )
-        )
-    return planned
-
-
-def groups(made: World, sizes: Apply, folder: Path) -> Seconds:
-    """Groups of ten commits each, made anew for each contender, beside as many that stay."""
-    count = sizes.groups
-    made.dead_groups([f"{STAYS}{number:05}" for number in range(count)])
-    known = [f"{DEAD}{number:05}" for number in range(count)]
-
-    def turn(contender: str) -> float:
-        made.dead_groups(known)
-        match contender:
-            case name if name == TOOL:
-                words = [word for group in known for word in ("--group", group)]
-                seconds = timed(lambda: tool(made, "kafka-consumer-groups", "--delete", *words, "--timeout", "600000"))
-            case name if name == BARE:
-                seconds = timed(lambda: bare_groups(made, known))
-            case name if name == RECHECK:
-                return timed(lambda: look_at_groups(made, known))
-            case name if name == COMMAND:
-                seconds = apply_command.timed(made, apply_command.groups(count), count)
-            case _:
-                planned = removals(made, known)
-                seconds = timed(lambda: send(made, planned, folder))
-        admin = AdminClient({"bootstrap.servers": made.servers})  # held: a client that is collected fails its futures
-        listed = admin.list_consumer_groups(request_timeout=60).result()
-        assert not listed.errors, listed.errors
-        left = {each.group_id for each in listed.valid}
-        assert not left & set(known), contender
-        stayed = sum(each.startswith(STAYS) for each in left)
-        assert stayed == count, (contender, stayed)
-        return seconds
-
-    return rounds("groups", sizes, turn)
-
-
-def bare_groups(made: World, known: Sequence[str]) -> None:
-    client = AdminClient({"bootstrap.servers": made.servers})
-    for future in client.delete_consumer_groups(list(known), request_timeout=TIMEOUT_S).values():
-        future.result()
-
-
-def look_at_groups(made: World, known: Sequence[str]) -> None:
-    gateway = KafkaGateway(connection(made))
-    for batch in batches(known, Settings().groups_per_call):
-        gateway.groups_now(batch)
-    gateway.close()
-
-
-def removals(made: World, known: Sequence[str]) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    planned: list[actions.Action] = []
-    for batch in batches(known, Settings().groups_per_call):
-        for group, now in gateway.groups_now(batch).items():
-            facts: Any = now
-            assert facts.state is GroupState.EMPTY
-            planned.append(
-                actions.DeleteGroup(
-                    address=names.Address("GroupRemoval", "bench", group),
+            actions.append(
+                DeleteRecords(
+                    address=names.Address("RetentionFloor", "bench", partition.topic, partition.partition),
                     declared_at=names.NOWHERE,
                     reason="bench",
-                    mode=actions.Mode.MERGE,
-                    group=group,
-                    idle_for_ms=0,
-                    seen=actions.SeenGroup(
-                        type=GroupType.CLASSIC,
-                        state=GroupState.EMPTY,
-                        commits=COMMITS_PER_GROUP,
-                        commit_topics=1,
-                        fingerprint=facts.fingerprint,
-                        last_activity_ms=None,
-                        newest_record=None,
-                    ),
+                    mode=Mode.MERGE,
+                    partition=partition,
+                    before_offset=self.cluster.deleted,
+                    seen=observed,
+                    guard=Preconditions(consumers=LagPolicy.BLOCK),
+                    vouched=False,
+                    drift=True,
                 )
             )
-    gateway.close()
-    return planned
+        return actions
+
+    def policy(self) -> str:
+        return apply_command.records(self.cluster, self.cluster.deleted)
+
+    def action_count(self) -> int:
+        return len(self.cluster.partitions)
+
+    def check_effect(self, contender: str) -> None:
+        partitions = self.cluster.partitions
+        starts = log_starts(self.cluster.servers, partitions)
+        assert all(starts[key] == self.cluster.deleted for key in partitions), contender
 
 
-def elections(made: World, sizes: Apply, folder: Path) -> Seconds:
-    """Partitions whose preferred replica does not lead, turned again for each contender."""
-    wanted = made.all[: sizes.elections]
-    count = len(wanted)
-    path = folder / "elections.json"
-    path.write_text(json.dumps({"partitions": [{"topic": topic, "partition": number} for topic, number in wanted]}))
+class GroupRemovals(Workload):
+    """Remove groups of ten commits each, while as many others remain.
 
-    def turn(contender: str) -> float:
-        if made.misled(wanted) < count:
-            made.mislead(wanted)
-        match contender:
-            case name if name == TOOL:
-                seconds = timed(
-                    lambda: tool(
-                        made,
-                        "kafka-leader-election",
-                        "--election-type",
-                        "preferred",
-                        "--path-to-json-file",
-                        str(path),
+    Each turn creates the groups again.
+    """
+
+    def __init__(self, cluster: ApplyCluster, sizes: Apply, folder: Path) -> None:
+        super().__init__(cluster, sizes, folder)
+        self.removed = [f"{REMOVED_PREFIX}{number:05}" for number in range(sizes.groups)]
+        cluster.create_groups([f"{REMAINING_PREFIX}{number:05}" for number in range(sizes.groups)])
+
+    def title(self) -> str:
+        return f"{self.action_count():,} group removals, {COMMITS_PER_GROUP} commits each"
+
+    def prepare(self, contender: str) -> None:  # noqa: ARG002  every contender needs the groups
+        self.cluster.create_groups(self.removed)
+
+    def tool_arguments(self) -> tuple[str, ...]:
+        groups = [word for group in self.removed for word in ("--group", group)]
+        return "kafka-consumer-groups", "--delete", *groups, "--timeout", "600000"
+
+    def run_bare(self, client: AdminClient) -> None:
+        for future in client.delete_consumer_groups(self.removed, request_timeout=TIMEOUT_S).values():
+            future.result()
+
+    def recheck(self, gateway: KafkaGateway) -> None:
+        for batch in batches(self.removed, DeleteGroup.BATCH_SIZE):
+            gateway.read_groups(batch)
+
+    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+        actions: list[Operation] = []
+        for batch in batches(self.removed, DeleteGroup.BATCH_SIZE):
+            facts_by_group: Any = gateway.read_groups(batch)
+            for group, facts in facts_by_group.items():
+                assert facts.state is GroupState.EMPTY
+                observed = ObservedGroup(
+                    type=GroupType.CLASSIC,
+                    state=GroupState.EMPTY,
+                    commits=COMMITS_PER_GROUP,
+                    commit_topics=1,
+                    fingerprint=facts.fingerprint,
+                    last_activity_ms=None,
+                    newest_record=None,
+                )
+                actions.append(
+                    DeleteGroup(
+                        address=names.Address("GroupRemoval", "bench", group),
+                        declared_at=names.NOWHERE,
+                        reason="bench",
+                        mode=Mode.MERGE,
+                        group=group,
+                        idle_for_ms=0,
+                        seen=observed,
                     )
                 )
-            case name if name == BARE:
-                seconds = timed(lambda: bare_elections(made, wanted))
-            case name if name == RECHECK:
-                one = dict.fromkeys(wanted, 1)
-                return timed(lambda: look_at_led(made, list(one)))
-            case name if name == COMMAND:
-                seconds = apply_command.timed(made, apply_command.elections(wanted), count)
-            case _:
-                planned = choices(made, wanted)
-                seconds = timed(lambda: send(made, planned, folder))
-        shown = leaders(made.servers.split(",", maxsplit=1)[0])
-        assert all(shown[at] == made.preferred[at][0] for at in wanted), contender
-        return seconds
+        return actions
 
-    return rounds("elections", sizes, turn)
+    def policy(self) -> str:
+        return apply_command.groups(self.sizes.groups)
 
+    def action_count(self) -> int:
+        return self.sizes.groups
 
-def bare_elections(made: World, wanted: Sequence[At]) -> None:
-    client = AdminClient({"bootstrap.servers": made.servers, "socket.timeout.ms": int(TIMEOUT_S * 1000)})
-    answer = client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(*at) for at in wanted]).result()
-    assert all(error is None for error in answer.values())
+    def check_effect(self, contender: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.cluster.servers})  # a reference: futures need their client
+        listing = admin.list_consumer_groups(request_timeout=60).result()
+        assert not listing.errors, listing.errors
+        remaining = {group.group_id for group in listing.valid}
+        assert not remaining & set(self.removed), contender
+        assert sum(group.startswith(REMAINING_PREFIX) for group in remaining) == self.sizes.groups, contender
 
 
-def look_at_led(made: World, wanted: Sequence[At]) -> None:
-    gateway = KafkaGateway(connection(made))
-    for batch in batches([names.TopicPartition(*at) for at in wanted], Settings().elections_per_call):
-        gateway.partitions_now(batch, offsets=False)
-    gateway.close()
+class Elections(Workload):
+    """Elect the preferred leader of partitions that have another one.
 
+    A turn rotates the replicas again.
+    """
 
-def choices(made: World, wanted: Sequence[At]) -> list[actions.Action]:
-    gateway = KafkaGateway(connection(made))
-    now = gateway.partitions_now([names.TopicPartition(*at) for at in wanted], offsets=False)
-    gateway.close()
-    planned: list[actions.Action] = []
-    for at in wanted:
-        facts: Any = now[names.TopicPartition(*at)]
-        planned.append(
-            actions.ElectLeader(
-                address=names.Address("LeaderPolicy", "bench", *at),
-                declared_at=names.NOWHERE,
-                reason="bench",
-                mode=actions.Mode.MERGE,
-                partition=names.TopicPartition(*at),
-                election=actions.Election.PREFERRED,
-                leader_wanted=facts.replicas[0],
-                seen=actions.SeenLeadership(
-                    topic_id=facts.topic_id, leader=facts.leader, replicas=facts.replicas, in_sync=facts.in_sync
-                ),
+    def __init__(self, cluster: ApplyCluster, sizes: Apply, folder: Path) -> None:
+        super().__init__(cluster, sizes, folder)
+        self.partitions = cluster.partitions[: sizes.elections]
+
+    def title(self) -> str:
+        return f"{self.action_count():,} elections"
+
+    def prepare(self, contender: str) -> None:  # noqa: ARG002  a recheck leaves its partitions to the next contender
+        if self.cluster.count_non_preferred(self.partitions) < len(self.partitions):
+            self.cluster.rotate_replicas(self.partitions)
+
+    def tool_arguments(self) -> tuple[str, ...]:
+        rows = [{"topic": topic, "partition": number} for topic, number in self.partitions]
+        path = self.folder / "elections.json"
+        path.write_text(json.dumps({"partitions": rows}))
+        return "kafka-leader-election", "--election-type", "preferred", "--path-to-json-file", str(path)
+
+    def run_bare(self, client: AdminClient) -> None:
+        partitions = [TopicPartition(*key) for key in self.partitions]
+        errors = client.elect_leaders(ElectionType.PREFERRED, partitions).result()
+        assert all(error is None for error in errors.values())
+
+    def recheck(self, gateway: KafkaGateway) -> None:
+        partitions = [names.TopicPartition(*key) for key in self.partitions]
+        for batch in batches(partitions, ElectLeader.BATCH_SIZE):
+            gateway.read_partitions(batch, offsets=False)
+
+    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+        partitions = [names.TopicPartition(*key) for key in self.partitions]
+        facts_by_partition: Any = gateway.read_partitions(partitions, offsets=False)
+        actions: list[Operation] = []
+        for partition in partitions:
+            facts = facts_by_partition[partition]
+            observed = ObservedLeadership(
+                topic_id=facts.topic_id, leader=facts.leader, replicas=facts.replicas, in_sync=facts.in_sync
             )
+            actions.append(
+                ElectLeader(
+                    address=names.Address("LeaderPolicy", "bench", partition.topic, partition.partition),
+                    declared_at=names.NOWHERE,
+                    reason="bench",
+                    mode=Mode.MERGE,
+                    partition=partition,
+                    election=Election.PREFERRED,
+                    leader_wanted=facts.replicas[0],
+                    seen=observed,
+                )
+            )
+        return actions
+
+    def policy(self) -> str:
+        return apply_command.elections(self.partitions)
+
+    def action_count(self) -> int:
+        return len(self.partitions)
+
+    def check_effect(self, contender: str) -> None:
+        leader_of = leaders(self.cluster.servers)
+        assert all(leader_of[key] == self.cluster.replicas[key][0] for key in self.partitions), contender
+
+
+def progress(line: str) -> None:
+    print(f"[{time.monotonic() - START:7.1f} s] {line}", file=sys.stderr, flush=True)
+
+
+def measure_seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def connection(cluster: ApplyCluster) -> Connection:
+    return Connection(tuple(cluster.servers.split(",")), timeout_s=TIMEOUT_S)
+
+
+def run_kafka_tool(cluster: ApplyCluster, name: str, *arguments: str) -> None:
+    result = run_tool(cluster.cluster, name, *arguments, timeout_s=900)
+    assert result.returncode == 0, (result.stdout[-500:], result.stderr[-500:])
+
+
+def batches(items: Sequence[Any], size: int = PARTITIONS_PER_REQUEST) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -> None:
+    """Apply the actions with the executor; each of them must succeed."""
+    journal = file_journal(folder / f"{time.monotonic_ns()}.jsonl")
+    with closing(KafkaGateway(KafkaSession(connection(cluster)))) as gateway:
+        outcomes = apply(
+            actions,
+            gateway=gateway,
+            journal=journal,
+            run_id="bench",
+            plan_digest="bench",
+            clock=lambda: time.time_ns() // 1_000_000,
+            sleep=time.sleep,
         )
-    return planned
-
-
-def row(what: str, seconds: Seconds) -> list[str]:
-    middle = {contender: median(seconds[contender]) for contender in CONTENDERS}
-    return [
-        what,
-        *(results.told(seconds[contender], " s", digits=2) for contender in (APPLIER, TOOL, BARE, RECHECK, COMMAND)),
-        f"{middle[APPLIER] / middle[TOOL]:.2f} ×",
-        f"{middle[APPLIER] / (middle[BARE] + middle[RECHECK]):.2f} ×",
-    ]
+        statuses = [outcome.status for outcome in outcomes]
+    assert statuses == [Status.APPLIED] * len(actions), {status: statuses.count(status) for status in set(statuses)}
 
 
 def main() -> None:
-    given = arguments()
-    sizes = sizes_of(given)
+    options = parse_arguments()
+    sizes = select_sizes(options)
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
-        folder = Path(scratch)
-        if set(given.only) - {"memory"}:
-            with world(sizes.topics, sizes.partitions, records_each(sizes), heap_mib=given.heap, say=say) as made:
-                rows = list(network_rows(made, sizes, folder, given.only))
-        memory = apply_memory.rows(sizes.memory, say) if "memory" in given.only else []
+        if set(options.only) - {"memory"}:
+            with apply_cluster(
+                sizes.topics,
+                sizes.partitions,
+                records_per_partition(sizes),
+                heap_mib=options.heap,
+                progress=progress,
+            ) as cluster:
+                rows = list(broker_rows(cluster, sizes, Path(scratch), options.only))
+        memory_rows = apply_memory.rows(sizes.memory, progress) if "memory" in options.only else []
     head = (
         "work",
         "apply",
@@ -369,49 +458,49 @@ def main() -> None:
     lines = [results.machine(DEFAULT_VERSION), ""]
     if rows:
         lines += [*results.table(head, rows), ""]
-    if memory:
-        lines += [*results.table(apply_memory.HEAD, memory), ""]
+    if memory_rows:
+        lines += [*results.table(apply_memory.HEAD, memory_rows), ""]
     lines.append(
-        "Three brokers, two replicas of each partition, three of the commit log; groups are measured before the topics are made. Tool: a process, its JVM included. Bare calls: a new client, all requests pipelined, no check. "
-        "Recheck: the applier's reads before a send, alone. Apply: the applier, with the last look before each request, intents and "
-        "outcomes flushed to disk, and every effect read back. `reconciler apply`: the command as a process, cold Spark session and the "
-        "snapshot before the first write included. Goals: ÷ tool at most 1, ÷ (bare + recheck) at most 1.5. "
-        f"Repeat: `python -m bench.apply{' --quick' if given.quick else ''}`."
+        "Three brokers, two replicas of each partition, three of the commit log. Group removals run before the topics exist. "
+        "Tool: a process, with the start of its JVM. Bare calls: a new client that pipelines all requests, without checks. "
+        "Recheck: only the reads before a request. Apply: the executor, with a check before each request, intents and "
+        "outcomes flushed to disk, and every effect read back. `reconciler apply`: the command as a process, with a cold "
+        "Spark session and the snapshot before the first write. "
+        "Goals: ÷ tool at most 1, ÷ (bare + recheck) at most 1.5. "
+        f"Repeat: `python -m bench.apply{' --quick' if options.quick else ''}`."
     )
     print("\n".join(lines))
-    if not given.dry:
+    if not options.dry:
         results.write("apply", "Apply", lines)
 
 
-def records_each(sizes: Apply) -> int:
-    """Records of a partition: one for each turn of a contender that deletes, and some that stay."""
+def records_per_partition(sizes: Apply) -> int:
+    """One record for each turn of a contender that deletes, and two that remain."""
     return (len(CONTENDERS) - 1) * sizes.repetitions + sizes.commands + 2
 
 
-def network_rows(made: World, sizes: Apply, folder: Path, only: Collection[str]) -> Iterator[list[str]]:
-    """The rows of all that is done with brokers."""
-    # Groups before there are thousands of partitions: followers that fetch them all answer every commit more slowly, and making the
-    # groups anew for each contender would take most of the time.
+def broker_rows(cluster: ApplyCluster, sizes: Apply, folder: Path, only: Collection[str]) -> Iterator[list[str]]:
+    """Measure the workloads that need brokers."""
+    # Groups come first: the followers of thousands of partitions slow down each commit, and most of
+    # the time would go into the creation of the groups.
     if "groups" in only:
-        yield row(f"{sizes.groups:,} group removals, {COMMITS_PER_GROUP} commits each", groups(made, sizes, folder))
+        yield GroupRemovals(cluster, sizes, folder).row()
     if {"elections", "records"} & set(only):
-        made.make()
+        cluster.create_topics()
     if "elections" in only:
-        count = min(sizes.elections, len(made.all))
-        yield row(f"{count:,} elections", elections(made, sizes, folder))
+        yield Elections(cluster, sizes, folder).row()
     if "records" in only:
-        work = f"{len(made.all):,} record deletions on {sizes.topics:,} topics"
-        yield row(work, records(made, sizes, folder))
+        yield RecordDeletions(cluster, sizes, folder).row()
 
 
-def sizes_of(given: argparse.Namespace) -> Apply:
-    """Those of a preset, and what the command line says instead."""
-    sizes = (QUICK if given.quick else FULL).apply
-    said = {field.name: getattr(given, field.name, None) for field in fields(Apply)}
-    return replace(sizes, **{name: size for name, size in said.items() if size is not None})
+def select_sizes(options: argparse.Namespace) -> Apply:
+    """Sizes of a preset, with the values of the command line."""
+    sizes = (QUICK if options.quick else FULL).apply
+    values = {field.name: getattr(options, field.name, None) for field in fields(Apply)}
+    return replace(sizes, **{name: value for name, value in values.items() if value is not None})
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--topics", type=int)
@@ -420,13 +509,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--elections", type=int)
     parser.add_argument("--repetitions", type=int)
     parser.add_argument("--memory", type=int, nargs="+")
-    parser.add_argument("--heap", type=int, default=1024, help="MiB of each broker")
+    parser.add_argument("--heap", type=int, default=1024, help="heap of each broker in MiB")
     parser.add_argument("--only", nargs="+", default=["elections", "groups", "records", "memory"])
-    parser.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
-    given = parser.parse_args()
-    # Sizes of a tenth are for seeing that it works: they are never the results.
-    given.dry = given.dry or given.quick
-    return given
+    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    options = parser.parse_args()
+    # Small sizes only show that the bench works; RESULTS.md never gets them.
+    options.dry = options.dry or options.quick
+    return options
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""`reconciler apply plan.json` as a process, everything included: the interpreter, a cold Spark session, the snapshot before the first
-write, the rendering of the results. The plan is made before, untimed.
+"""Measures `reconciler apply plan.json` as a process.
+
+The time has the start of the interpreter, a cold Spark session, the snapshot before the first
+write, and the rendered results. It does not have the plan, which the bench creates before.
 """
 
 import json
@@ -11,16 +13,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.apply_world import DEAD, At, World
+from bench.apply_cluster import REMOVED_PREFIX, ApplyCluster, Partition
 
 
-def records(made: World, before: int) -> str:
-    floors = ", ".join(f"{number}: {before}" for number in range(made.partitions))
+def records(cluster: ApplyCluster, before: int) -> str:
+    floors = ", ".join(f"{number}: {before}" for number in range(cluster.partitions_per_topic))
     return f"""\
 kind: RetentionFloor
 metadata: {{name: bench}}
 spec:
-  topics: {json.dumps(made.topics)}
+  topics: {json.dumps(cluster.topics)}
   keep: {{fromOffset: {{{floors}}}}}
 """
 
@@ -29,12 +31,12 @@ def groups(count: int) -> str:
     return f"""\
 kind: GroupRemoval
 metadata: {{name: bench}}
-spec: {{groups: ["{DEAD}*"], idleFor: 1s, expectAtMost: {count}}}
+spec: {{groups: ["{REMOVED_PREFIX}*"], idleFor: 1s, expectAtMost: {count}}}
 """
 
 
-def elections(wanted: Sequence[At]) -> str:
-    topics = json.dumps(sorted({topic for topic, _number in wanted}))
+def elections(partitions: Sequence[Partition]) -> str:
+    topics = json.dumps(sorted({topic for topic, _number in partitions}))
     return f"""\
 kind: LeaderPolicy
 metadata: {{name: bench}}
@@ -42,40 +44,40 @@ spec: {{topics: {topics}}}
 """
 
 
-def manifests(made: World, policy: str) -> str:
-    """The cluster's manifest and one policy."""
+def manifests(cluster: ApplyCluster, policy: str) -> str:
+    """Render the Cluster manifest and one policy."""
     return f"""\
 apiVersion: reconciler/v1
 kind: Cluster
 metadata: {{name: bench}}
 spec:
-  clusterId: {made.cluster.cluster_id}
-  bootstrapServers: {json.dumps(made.servers.split(","))}
-  limits: {{topics: {len(made.topics)}, groups: 1000000, elections: 1000000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
+  clusterId: {cluster.cluster.cluster_id}
+  bootstrapServers: {json.dumps(cluster.servers.split(","))}
+  limits: {{topics: {len(cluster.topics)}, groups: 1000000, elections: 1000000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
 ---
 apiVersion: reconciler/v1
 {policy}"""
 
 
-def timed(made: World, policy: str, actions: int) -> float:
-    """Seconds of the apply; every one of `actions` is in the plan and is applied."""
+def measure(cluster: ApplyCluster, policy: str, actions: int) -> float:
+    """Return the seconds of the apply, which must apply exactly `actions` actions."""
     with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
         folder = Path(scratch)
         (folder / "manifests").mkdir()
-        (folder / "manifests" / "all.yaml").write_text(manifests(made, policy))
-        time.sleep(1.5)  # idleFor: 1s
+        (folder / "manifests" / "all.yaml").write_text(manifests(cluster, policy))
+        time.sleep(1.5)  # the policy has idleFor: 1s
         _run(folder, "plan", "--out", "plan.json")
-        began = time.perf_counter()
+        start = time.perf_counter()
         _run(folder, "apply", "plan.json", "--results", "results.json")
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         summary = json.loads((folder / "results.json").read_text())["summary"]
     assert summary["applied"] == actions, summary
     return seconds
 
 
-def _run(folder: Path, *words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "reconciler", *words, "-q", "--timeout", "120"],
+def _run(folder: Path, *arguments: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "reconciler", *arguments, "-q", "--timeout", "120"],
         cwd=folder,
         env={key: value for key, value in os.environ.items() if not key.startswith("RECONCILER_")},
         stdin=subprocess.DEVNULL,
@@ -83,4 +85,4 @@ def _run(folder: Path, *words: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, (done.stdout[-1500:], done.stderr[-1500:])
+    assert result.returncode == 0, (result.stdout[-1500:], result.stderr[-1500:])

@@ -1,7 +1,7 @@
-"""How much memory an apply takes as its plan grows: the plan read from its file, sent, and told in results.json. No network.
+"""Measures the memory of an apply as its plan grows, without a network.
 
-Each size is a process of its own. Brokers are played by a gateway that remembers one bit for each subject, so that what is measured
-is the program's memory.
+Each size runs in a new process, which reads the plan file, applies it and writes results.json. The
+gateway is a fake that keeps one bit per subject, so that the figures are the program's memory.
 """
 
 import json
@@ -15,104 +15,104 @@ from pathlib import Path
 from typing import Any
 
 from bench import plan_file
-from bench.processes import mebibytes
+from bench.processes import memory_mib
 from reconciler.apply import results
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.model.action import Election
+from reconciler.apply.executor import apply
+from reconciler.journal.journal import file_journal
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Answer, GroupNow, ItemAnswer, PartitionNow
-from reconciler.model.snapshot import Unread
-from reconciler.plan import document
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
-DONE = ItemAnswer(Answer.DONE, "NONE")
+DONE = ItemResult(ResponseAction.DONE, "NONE")
 
 
-class Obedient:
-    """`model.ports.Gateway`: every purge of `bench.plan_file` is carried out."""
+class FakeGateway:
+    """A `model.ports.Gateway` that carries out every deletion of `bench.plan_file`."""
 
     def __init__(self, size: int) -> None:
-        self._purged = bytearray(size)
+        self._deleted = bytearray(size)
 
     def cluster_id(self) -> str:
         return "5L6g3nShT-eMCtK--X86sw"
 
-    def partitions_now(
+    def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
-    ) -> Mapping[TopicPartition, PartitionNow]:
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
         assert offsets
-        found = {}
-        for at in partitions:
-            number = _number(at)
-            seen = plan_file.action(number)
-            found[at] = PartitionNow(
-                exists=True,
-                topic_id=seen.seen.topic_id,
-                leader=seen.seen.leader,
-                replicas=seen.seen.replicas,
-                in_sync=seen.seen.in_sync,
-                log_start=seen.before_offset if self._purged[number] else seen.seen.log_start,
-                high_watermark=seen.seen.high_watermark,
+        facts: dict[TopicPartition, PartitionFacts | None] = {}
+        for partition in partitions:
+            number = _number(partition)
+            action = plan_file.action(number)
+            facts[partition] = PartitionFacts(
+                partition=partition,
+                topic_id=action.seen.topic_id,
+                leader=action.seen.leader,
+                replicas=action.seen.replicas,
+                in_sync=action.seen.in_sync,
+                log_start=action.before_offset if self._deleted[number] else action.seen.log_start,
+                high_watermark=action.seen.high_watermark,
             )
-        return found
+        return facts
 
-    def committed(
-        self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
-        return {(group, at): 52_000 for group, partitions in wanted.items() for at in partitions}
+    def read_positions(
+        self, requested: Mapping[str, Sequence[TopicPartition]]
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
+        return {(group, key): 52_000 for group, partitions in requested.items() for key in partitions}
 
-    def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
+    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         assert not groups
         return {}
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
-        for at in before_offsets:
-            self._purged[_number(at)] = 1
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
+        for partition in before_offsets:
+            self._deleted[_number(partition)] = 1
         return dict.fromkeys(before_offsets, DONE)
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         assert not groups
         return {}
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         raise AssertionError(election, partitions)
 
     def refresh(self) -> None:
-        raise AssertionError("nothing is tried twice")
+        raise AssertionError("no request is repeated")
 
 
-def _number(at: TopicPartition) -> int:
-    return int(at.topic.removeprefix("clicks-")) * plan_file.PARTITIONS + at.partition
+def _number(partition: TopicPartition) -> int:
+    return int(partition.topic.removeprefix("clicks-")) * plan_file.PARTITIONS + partition.partition
 
 
 def peak_mib() -> float:
-    # Not ru_maxrss, which begins at what the process that started this one held.
-    return mebibytes(os.getpid(), "VmHWM")
+    # ru_maxrss is not usable: it starts with the memory of the parent process.
+    return memory_mib(os.getpid(), "VmHWM")
 
 
 def measure(path: Path, size: int) -> dict[str, Any]:
-    """As the command does it: the plan whole, outcomes kept until results.json is written."""
-    planned = document.read(path)
+    """Apply like the command, with the full plan and all outcomes in memory."""
+    plan = plans.read(path)
     read_mib = peak_mib()
-    began = time.perf_counter()
+    start = time.perf_counter()
     outcomes: list[Outcome] = list(
         apply(
-            planned.actions,
-            gateway=Obedient(size),
-            journal=FileJournal(path.with_name("journal.jsonl")),
+            plan.actions,
+            gateway=FakeGateway(size),
+            journal=file_journal(path.with_name("journal.jsonl")),
             run_id="bench",
             plan_digest="bench",
             clock=lambda: time.time_ns() // 1_000_000,
             sleep=time.sleep,
         )
     )
-    applied_s, applied_mib = time.perf_counter() - began, peak_mib()
+    applied_s, applied_mib = time.perf_counter() - start, peak_mib()
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
-    header = results.Header(
+    header = results.ResultsHeader(
         run_id="bench",
         plan_digest="bench",
         cluster="prod-eu",
@@ -127,28 +127,28 @@ def measure(path: Path, size: int) -> dict[str, Any]:
     return {"seconds": applied_s, "read": read_mib, "applied": applied_mib, "written": peak_mib()}
 
 
-def rows(sizes: Sequence[int], say: Callable[[str], None]) -> list[list[str]]:
-    made = []
+def rows(sizes: Sequence[int], progress: Callable[[str], None]) -> list[list[str]]:
+    table_rows = []
     for size in (1, *sizes):
         with tempfile.TemporaryDirectory(prefix="bench-apply-") as folder:
             path = Path(folder) / "plan.json"
-            document.write(plan_file.plan(size), path)
-            done = subprocess.run(
+            plans.write(plan_file.plan(size), path)
+            result = subprocess.run(
                 [sys.executable, "-m", "bench.apply_memory", str(path), str(size)],
                 capture_output=True,
                 text=True,
                 check=True,
             )
-        found = json.loads(done.stdout)
-        say(f"memory: {size:,} actions {found}")
-        made.append(
+        figures = json.loads(result.stdout)
+        progress(f"memory: {size:,} actions {figures}")
+        table_rows.append(
             [
                 f"{size:,} action{'' if size == 1 else 's'}",
-                f"{found['seconds']:.1f} s",
-                *(f"{found[step]:.0f}" for step in ("read", "applied", "written")),
+                f"{figures['seconds']:.1f} s",
+                *(f"{figures[step]:.0f}" for step in ("read", "applied", "written")),
             ]
         )
-    return made
+    return table_rows
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""One hundred scans in a row of a cluster at work, in one process with a warm session: does any hang, and does anything grow?
+"""Runs one hundred scans of a busy cluster in one warm session.
 
     python -m bench.hundred_scans [--quick] [--scans 100] [--dry]
 
-Producers, members of both protocols, a standalone committer and groups that come and go run in a process of their own. Told at scans
-1, 10, 50 and 100: processes below this one, threads, open files and resident memory of the driver and of Spark's JVM.
+It shows whether a scan hangs and whether a resource grows. Producers, members of both group
+protocols, a standalone committer and new groups run in another process. After scans 1, 10, 50 and
+100 it counts the child processes, threads, open files and resident memory of the driver and of
+Spark's JVM.
 """
 
 import argparse
@@ -21,26 +23,27 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from bench import results
-from bench.processes import command_of, descendants, mebibytes
+from bench.processes import command_line, descendants, memory_mib
 from bench.sizes import FULL, QUICK, HundredScans
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import start, stop
 from reconciler.sandbox.jars import DEFAULT_VERSION
-from reconciler.scan.scan import Engine, close, scan
+from reconciler.scan.scan import SparkTarget, close, scan
 
-LIMIT_S = 60.0
-TOLD_AT = (1, 10, 50, 100)
+TIMEOUT_S = 60.0
+REPORTED_SCANS = (1, 10, 50, 100)
 DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What this process and its session hold. Memory in MiB, resident."""
+class ResourceUsage:
+    """Resources of this process and its session after a scan. Memory is resident, in MiB."""
 
     scan: int
     seconds: float
@@ -53,33 +56,33 @@ class Held:
     jvm_mib: int
 
 
-def held(number: int, seconds: float) -> Held:
-    me = os.getpid()
-    below = descendants(me)
-    # The session's JVM, and no Connect server.
-    (jvm,) = [pid for pid in below if "pyspark-shell" in command_of(pid)]
-    return Held(
+def resource_usage(number: int, seconds: float) -> ResourceUsage:
+    driver = os.getpid()
+    children = descendants(driver)
+    # The JVM of the session, not of a Connect server.
+    (jvm,) = [pid for pid in children if "pyspark-shell" in command_line(pid)]
+    return ResourceUsage(
         number,
         round(seconds, 2),
-        len(below),
-        _count(me, "task"),
-        _count(me, "fd"),
-        round(mebibytes(me, "VmRSS")),
+        len(children),
+        _count(driver, "task"),
+        _count(driver, "fd"),
+        round(memory_mib(driver, "VmRSS")),
         _count(jvm, "task"),
         _count(jvm, "fd"),
-        round(mebibytes(jvm, "VmRSS")),
+        round(memory_mib(jvm, "VmRSS")),
     )
 
 
-def _count(pid: int, what: str) -> int:
-    return len(list(Path(f"/proc/{pid}/{what}").iterdir()))
+def _count(pid: int, folder: str) -> int:
+    return len(list(Path(f"/proc/{pid}/{folder}").iterdir()))
 
 
-def needs(now_ms: int) -> Needs:
+def scan_request(now_ms: int) -> ScanRequest:
     topics = (Selector("bench-live-*"),)
-    return Needs(
+    return ScanRequest(
         topics=(
-            TopicNeed(
+            TopicRequest(
                 topics=topics,
                 offsets=True,
                 instants_ms=(now_ms - 60_000,),
@@ -87,27 +90,26 @@ def needs(now_ms: int) -> Needs:
                 named_groups=frozenset({"bench-members", "bench-alone"}),
             ),
         ),
-        groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector("*"),), activity=True),),
         topic_records=True,
         cluster_records=True,
     )
 
 
 def scans(servers: str, count: int) -> Iterator[tuple[int, float, ClusterSnapshot]]:
-    connection = Connection(tuple(servers.split(",")), timeout_s=LIMIT_S)
+    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
     for number in range(1, count + 1):
-        began = time.perf_counter()
+        start = time.perf_counter()
         now_ms = time.time_ns() // 1_000_000
         snapshot = scan(
-            needs(now_ms),
-            connection,
+            scan_request(now_ms),
+            session,
             observed_at_ms=now_ms,
             last_purges={},
-            engine=Engine(master="local[2]"),
-            progress=lambda _said: None,
-            timeout_s=LIMIT_S,
+            engine=SparkTarget(master="local[2]"),
+            progress=lambda _message: None,
         )
-        yield number, time.perf_counter() - began, snapshot
+        yield number, time.perf_counter() - start, snapshot
 
 
 def topic_names(topics: int) -> list[str]:
@@ -115,41 +117,41 @@ def topic_names(topics: int) -> list[str]:
 
 
 def traffic(servers: str, topics: int, partitions: int) -> None:
-    """Until standard input ends."""
+    """Produce, consume and commit until standard input ends."""
     names = topic_names(topics)
-    workload.create_topics(servers, [Topic(name, partitions) for name in names])
+    client.create_topics(servers, [Topic(name, partitions) for name in names])
     leave = threading.Event()
 
     def produce() -> None:
-        turn = 0
+        batch = 0
         while not leave.wait(0.2):
-            turn += 1
+            batch += 1
             for name in names:
-                workload.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
-            # Groups that come, each with a commit of its own, for the listing to grow by.
-            workload.commit(servers, f"bench-passing-{turn % 200}", {(names[0], 0): turn})
+                client.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
+            # New groups with one commit each, so that the listing grows.
+            client.commit(servers, f"bench-passing-{batch % 200}", {(names[0], 0): batch})
 
-    with ExitStack() as running:
+    with ExitStack() as stack:
         for member in range(2):
-            running.enter_context(workload.member(servers, "bench-members", names[: member + 5]))
-        modern = threading.Thread(target=modern_member, args=(servers, names, leave), daemon=True)
-        modern.start()
-        running.enter_context(workload.standalone_committer(servers, "bench-alone", {(names[1], 0): 1}, every_s=0.5))
-        producing = threading.Thread(target=produce, daemon=True)
-        producing.start()
+            stack.enter_context(client.member(servers, "bench-members", names[: member + 5]))
+        member_thread = threading.Thread(target=consumer_protocol_member, args=(servers, names, leave), daemon=True)
+        member_thread.start()
+        stack.enter_context(client.standalone_committer(servers, "bench-alone", {(names[1], 0): 1}, every_s=0.5))
+        producer_thread = threading.Thread(target=produce, daemon=True)
+        producer_thread.start()
         print("running", flush=True)
         sys.stdin.read()
         leave.set()
-        producing.join(LIMIT_S)
-        modern.join(LIMIT_S)
+        producer_thread.join(TIMEOUT_S)
+        member_thread.join(TIMEOUT_S)
 
 
-def modern_member(servers: str, names: list[str], leave: threading.Event) -> None:
-    """A member of the new protocol, which takes none of the old one's timeouts."""
+def consumer_protocol_member(servers: str, names: list[str], leave: threading.Event) -> None:
+    """Run a member of the consumer protocol, which has no session timeout on the client."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": "bench-modern",
+            "group.id": "bench-consumer-protocol",
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,
@@ -162,7 +164,7 @@ def modern_member(servers: str, names: list[str], leave: threading.Event) -> Non
 
 
 @contextmanager
-def busy(servers: str, topics: int, partitions: int) -> Iterator[None]:
+def background_traffic(servers: str, topics: int, partitions: int) -> Iterator[None]:
     command = [sys.executable, "-m", "bench.hundred_scans", "--traffic", servers, str(topics), str(partitions)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -172,59 +174,63 @@ def busy(servers: str, topics: int, partitions: int) -> Iterator[None]:
             raise RuntimeError("the traffic did not start")
         yield
         if process.poll() is not None:
-            raise RuntimeError("the traffic ended before the scans did")
+            raise RuntimeError("the traffic ended before the scans")
     finally:
         process.stdin.close()
         process.stdout.close()
-        process.wait(LIMIT_S)
+        process.wait(TIMEOUT_S)
 
 
-def measured(servers: str, sizes: HundredScans) -> list[str]:
-    """The scans beside the traffic, as lines of Markdown. The session is left open."""
-    rows: list[Held] = []
+def measure(servers: str, sizes: HundredScans) -> list[str]:
+    """Scan during the traffic, and render the results as lines of Markdown.
+
+    The session stays open.
+    """
+    rows: list[ResourceUsage] = []
     times: list[float] = []
     records: list[int] = []
-    unread = 0
-    with busy(servers, sizes.topics, sizes.partitions):
+    incomplete_count = 0
+    with background_traffic(servers, sizes.topics, sizes.partitions):
         for number, seconds, snapshot in scans(servers, sizes.scans):
             times.append(seconds)
             listings = (snapshot.readers_incomplete, snapshot.groups_incomplete, snapshot.topics_incomplete)
-            incomplete = [reason for reason in listings if reason is not None]
-            unread += bool(incomplete)
+            reasons = [reason for reason in listings if reason is not None]
+            incomplete_count += bool(reasons)
             records.append(snapshot.cluster_records if isinstance(snapshot.cluster_records, int) else -1)
-            if number in (*TOLD_AT, sizes.scans):
-                rows.append(held(number, seconds))
-                print(rows[-1], incomplete, file=sys.stderr, flush=True)
-    head = [field.name.replace("_", " ") for field in fields(Held)]
-    what = (
-        f"{sizes.scans} scans of {sizes.topics * sizes.partitions} partitions, with producers, members of both protocols, a standalone committer "
-        f"and new groups at work: {statistics.median(times):.1f} s each ({min(times):.1f}–{max(times):.1f}), from {records[0]:,} to "
-        f"{records[-1]:,} records in the cluster; {unread} of the snapshots incomplete. `processes`: all below the driver."
+            if number in (*REPORTED_SCANS, sizes.scans):
+                rows.append(resource_usage(number, seconds))
+                print(rows[-1], reasons, file=sys.stderr, flush=True)
+    head = [field.name.replace("_", " ") for field in fields(ResourceUsage)]
+    summary = (
+        f"{sizes.scans} scans of {sizes.topics * sizes.partitions} partitions, during traffic of producers, members of both protocols, a "
+        f"standalone committer and new groups: {statistics.median(times):.1f} s per scan ({min(times):.1f}–{max(times):.1f}), from "
+        f"{records[0]:,} to {records[-1]:,} records in the cluster; {incomplete_count} snapshots are incomplete. `processes`: all descendants "
+        "of the driver."
     )
-    return [what, "", *results.table(head, [astuple(row) for row in rows])]
+    return [summary, "", *results.table(head, [astuple(row) for row in rows])]
 
 
 def main() -> None:
-    given = argparse.ArgumentParser(description="One hundred scans in a row.")
-    given.add_argument("--quick", action="store_true", help="ten scans, printed only")
-    given.add_argument("--scans", type=int)
-    given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
-    given.add_argument("--traffic", nargs=3, metavar=("SERVERS", "TOPICS", "PARTITIONS"), help=argparse.SUPPRESS)
-    chosen = given.parse_args()
-    if chosen.traffic:
-        servers, topics, partitions = chosen.traffic
+    parser = argparse.ArgumentParser(description="One hundred scans in a row.")
+    parser.add_argument("--quick", action="store_true", help="run ten scans and print the results")
+    parser.add_argument("--scans", type=int)
+    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    parser.add_argument("--traffic", nargs=3, metavar=("SERVERS", "TOPICS", "PARTITIONS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.traffic:
+        servers, topics, partitions = options.traffic
         traffic(servers, int(topics), int(partitions))
         return
-    sizes = (QUICK if chosen.quick else FULL).hundred_scans
-    sizes = replace(sizes, scans=chosen.scans or sizes.scans)
+    sizes = (QUICK if options.quick else FULL).hundred_scans
+    sizes = replace(sizes, scans=options.scans or sizes.scans)
     cluster = start(3, name="hundred", heap_mib=384, properties={"offsets.topic.num.partitions": "50"})
     try:
-        lines = [results.machine(DEFAULT_VERSION), "", *measured(cluster.bootstrap_servers, sizes)]
+        lines = [results.machine(DEFAULT_VERSION), "", *measure(cluster.bootstrap_servers, sizes)]
     finally:
         close()
         stop(cluster)
     print("\n".join(lines))
-    if not (chosen.dry or chosen.quick):
+    if not (options.dry or options.quick):
         results.write("hundred", "One hundred scans in a row", lines)
 
 

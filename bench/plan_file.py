@@ -1,9 +1,10 @@
-"""What a plan of a million actions costs: written, streamed, compared, intersected, read whole and rendered. Seconds and peak memory.
+"""Measures the time and peak memory of each step with a plan of a million actions.
 
-    python -m bench.plan_file [--quick]        # writes the section of bench/RESULTS.md only at full size
+    python -m bench.plan_file [--quick]        # writes its section of bench/RESULTS.md only at full size
 
-Each step runs in a process of its own, so that its peak resident memory is its own; `empty` is the interpreter with the imports.
-The plan that is written is generated as it is asked for: what shows is the writer's memory and not the plan's.
+Each step runs in a new process, so that its peak memory is its own; `empty` is the interpreter with
+its imports. A generator makes the plan to write, so that the figure is the writer's memory and not
+the plan's.
 """
 
 import json
@@ -18,30 +19,31 @@ from typing import Any, cast
 
 from bench import results
 from bench.sizes import FULL, QUICK
-from reconciler.model.action import AcceptedReader, Consumers, DeleteRecords, Guard, Mode, SeenPartition
-from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.action import Mode
+from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision, Plan
-from reconciler.plan import document
-from reconciler.plan.render import markdown, text
-from reconciler.plan.within import intersected, within
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.plan import plan_file
+from reconciler.plan.review import intersect, restrict_to
+from reconciler.report import plan_report, write_lines, write_markdown
 
 PARTITIONS = 50
-PLACE = Place("manifests/prod-eu/clicks.yaml", 9, 3)
-GUARD = Guard(consumers=Consumers.IGNORE, accepted=(AcceptedReader("billing", 52_000),))
-PLAIN = Guard(consumers=Consumers.BLOCK)
+LOCATION = SourceLocation("manifests/prod-eu/clicks.yaml", 9, 3)
+LAG_ACCEPTED = Preconditions(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 52_000),))
+LAG_BLOCKS = Preconditions(consumers=LagPolicy.BLOCK)
 
 
-def action(number: int, *, more: int = 0) -> DeleteRecords:
+def action(number: int, *, shift: int = 0) -> DeleteRecords:
     topic, partition = f"clicks-{number // PARTITIONS:07d}", number % PARTITIONS
-    target = 98_213 + number % 1000 + more
+    target = 98_213 + number % 1000 + shift
     return DeleteRecords(
         address=Address("RetentionFloor", "clicks", topic, partition),
-        declared_at=PLACE,
+        declared_at=LOCATION,
         reason=f"newerThan 7d resolves to offset {target}",
         mode=Mode.MERGE,
         partition=TopicPartition(topic, partition),
         before_offset=target,
-        seen=SeenPartition(
+        seen=ObservedPartition(
             topic_id=f"kAwXdc4bS8uMf{number // PARTITIONS:09d}",
             log_start=1000 + number % 77,
             stable_end=250_000 + number,
@@ -50,80 +52,85 @@ def action(number: int, *, more: int = 0) -> DeleteRecords:
             replicas=(1, 2, 3),
             in_sync=(1, 2, 3),
         ),
-        guard=GUARD if number % 10 == 0 else PLAIN,
+        guard=LAG_ACCEPTED if number % 10 == 0 else LAG_BLOCKS,
         vouched=False,
         drift=True,
     )
 
 
-class Generated(Sequence[Decision]):
-    """A million decisions that are made when they are looked at."""
+class GeneratedDecisions(Sequence[Decision]):
+    """A sequence that creates each decision on access."""
 
-    def __init__(self, size: int, *, more: int = 0) -> None:
-        self.size, self.more = size, more
+    def __init__(self, size: int, *, shift: int = 0) -> None:
+        self.size, self.shift = size, shift
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, index: Any) -> Any:
-        return action(index, more=self.more)
+        return action(index, shift=self.shift)
 
     def __iter__(self) -> Iterator[Decision]:
-        return (action(number, more=self.more) for number in range(self.size))
+        return (action(number, shift=self.shift) for number in range(self.size))
 
 
-def plan(size: int, *, more: int = 0) -> Plan:
-    decisions = cast("tuple[Decision, ...]", Generated(size, more=more))
+def plan(size: int, *, shift: int = 0) -> Plan:
+    decisions = cast("tuple[Decision, ...]", GeneratedDecisions(size, shift=shift))
     return Plan(
         cluster="prod-eu", cluster_id="5L6g3nShT-eMCtK--X86sw", observed_at_ms=0, expires_at_ms=1, decisions=decisions
     )
 
 
 def step(name: str, size: int, folder: Path) -> dict[str, Any]:
-    """One step in this process. `read_s`: what of `seconds` went by before the work itself, reading a plan whole."""
+    """Run one step in this process.
+
+    `read_s` is the part of `seconds` that reads a full plan first.
+    """
     old, new = folder / "old.json", folder / "new.json"
-    before, whose = 0.0, resource.RUSAGE_SELF
-    started = time.process_time()
-    found: object = ""
+    read_s, measured_processes = 0.0, resource.RUSAGE_SELF
+    start = time.process_time()
+    output: object = ""
     match name:
         case "empty":
             pass
         case "write":
-            document.write(plan(size), old)
-            found = f"{old.stat().st_size / 1e6:.0f} MB"
+            plan_file.write(plan(size), old)
+            output = f"{old.stat().st_size / 1e6:.0f} MB"
         case "write another":
-            document.write(plan(size, more=5), new)
-            found = f"{new.stat().st_size / 1e6:.0f} MB"
+            plan_file.write(plan(size, shift=5), new)
+            output = f"{new.stat().st_size / 1e6:.0f} MB"
         case "stream the actions":
-            found = f"{sum(1 for _action in document.actions(old)):,} actions"
+            output = f"{sum(1 for _action in plan_file.open_plan(old, proven=False).actions):,} actions"
         case "intersect as it streams":
-            kept = intersected(Generated(size, more=5), document.saved(old).actions)
-            found = f"{sum(1 for _decision in kept):,} decisions"
-        case "read whole":
-            found = f"{len(document.read(old).decisions):,} decisions"
-        case "read whole, intersect with a file":
-            planned = document.read(new)
-            before = time.process_time() - started
-            found = f"{len(within(planned, document.saved(old)).actions):,} actions"
-        case "read whole, text":
-            read = document.read(old)
-            before = time.process_time() - started
-            found = f"{sum(1 for _line in text(read, width=80)):,} lines"
-        case "read whole, Markdown":
-            read = document.read(old)
-            before = time.process_time() - started
-            found = f"{len(markdown(read)):,} characters"
+            decisions = intersect(GeneratedDecisions(size, shift=5), plan_file.open_plan(old, proven=False).actions)
+            output = f"{sum(1 for _decision in decisions):,} decisions"
+        case "read in full":
+            output = f"{len(plan_file.read(old).decisions):,} decisions"
+        case "read in full, intersect with a file":
+            plan_to_apply = plan_file.read(new)
+            read_s = time.process_time() - start
+            output = f"{len(restrict_to(plan_to_apply, plan_file.open_plan(old)).actions):,} actions"
+        case "read in full, text":
+            full_plan = plan_file.read(old)
+            read_s = time.process_time() - start
+            output = f"{sum(1 for _line in write_lines(plan_report(full_plan), width=80)):,} lines"
+        case "read in full, Markdown":
+            full_plan = plan_file.read(old)
+            read_s = time.process_time() - start
+            output = f"{len(write_markdown(plan_report(full_plan))):,} characters"
         case _:
-            whose = resource.RUSAGE_CHILDREN
-            found = command(name, old, new)
-    used = resource.getrusage(whose)
-    seconds = used.ru_utime + used.ru_stime if whose == resource.RUSAGE_CHILDREN else time.process_time() - started
+            measured_processes = resource.RUSAGE_CHILDREN
+            output = command(name, old, new)
+    used = resource.getrusage(measured_processes)
+    seconds = (
+        used.ru_utime + used.ru_stime if measured_processes == resource.RUSAGE_CHILDREN else time.process_time() - start
+    )
     peak = used.ru_maxrss / 1024
-    return {"step": name, "seconds": seconds, "read_s": before, "peak_mib": peak, "found": found}
+    return {"step": name, "seconds": seconds, "read_s": read_s, "peak_mib": peak, "output": output}
 
 
 def command(name: str, old: Path, new: Path) -> str:
-    """The command line as a process; its output is counted, not kept."""
+    """Run the command line as a process and count its output."""
     words = [str(old) if word == "OLD" else str(new) if word == "NEW" else word for word in name.split()[1:]]
     with subprocess.Popen([sys.executable, "-m", "reconciler", *words], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -141,10 +148,10 @@ STEPS = {
     "stream the actions": "bounded memory",
     "reconciler plan diff OLD NEW": "bounded memory",
     "intersect as it streams": "bounded memory",
-    "read whole": "",
-    "read whole, intersect with a file": "the plan, not the reviewed one",
-    "read whole, text": "",
-    "read whole, Markdown": "",
+    "read in full": "",
+    "read in full, intersect with a file": "the plan in memory, not the reviewed one",
+    "read in full, text": "",
+    "read in full, Markdown": "",
     "reconciler show OLD": "holds the plan",
 }
 
@@ -154,29 +161,30 @@ def main() -> None:
         print(json.dumps(step(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
         return
     size = QUICK.plan_file if sys.argv[1:] == ["--quick"] else FULL.plan_file
-    found = {}
+    figures = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in STEPS:
-            done = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, "-m", "bench.plan_file", name, str(size), folder],
                 capture_output=True,
                 text=True,
                 check=True,
                 cwd=Path(__file__).parents[1],
             )
-            found[name] = json.loads(done.stdout)
-            print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
-    lines = list(told(size, found))
+            figures[name] = json.loads(result.stdout)
+            print(f"{name}: {figures[name]}", file=sys.stderr, flush=True)
+    lines = list(render(size, figures))
     print("\n".join(lines))
     if size == FULL.plan_file:
         results.write("plan_file", "A plan of a million actions", lines)
 
 
-def told(size: int, found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """The section's lines."""
-    empty, whole = found["empty"]["peak_mib"], found["read whole"]["peak_mib"]
-    yield f"{size:,} record deletions, {PARTITIONS} partitions per topic, every tenth with a reader that skips; each step once, in a process of"
-    yield "its own. Memory is the process's peak, imports included; seconds are CPU time, since the machine was busy with other things."
+def render(size: int, figures: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """Render the lines of the section."""
+    empty_mib, plan_mib = figures["empty"]["peak_mib"], figures["read in full"]["peak_mib"]
+    yield f"{size:,} record deletions, {PARTITIONS} partitions per topic; every tenth one has a lagging group that the policy ignores."
+    yield "Each step ran once, in a new process. Memory is the peak of the process with its imports. Seconds are CPU time, because the"
+    yield "machine had other work."
     yield ""
     rows = [
         (
@@ -184,14 +192,14 @@ def told(size: int, found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
             f"{row['seconds']:.1f} s" + (f", of these {row['read_s']:.1f} s reading" if row["read_s"] else ""),
             f"{row['peak_mib']:,.0f} MiB",
             STEPS[name],
-            row["found"],
+            row["output"],
         )
-        for name, row in found.items()
+        for name, row in figures.items()
     ]
-    yield from results.table(("step", "CPU time", "peak memory", "goal", "made"), rows)
+    yield from results.table(("step", "CPU time", "peak memory", "goal", "output"), rows)
     yield ""
-    yield f"A plan that is held whole costs {(whole - empty) * 2**20 / size:,.0f} bytes per action. Held whole: by planning (limits look at all of it), by"
-    yield "`apply`, `show` and `explain`, and by what makes text and Markdown of a plan. Streamed: writing, `plan diff`, and the reviewed plan of"
+    yield f"A plan in memory costs {(plan_mib - empty_mib) * 2**20 / size:,.0f} bytes per action. In memory: planning, because limits apply to the full"
+    yield "plan, `apply`, `show`, `explain`, and the text and Markdown reports. Streamed: writing, `plan diff`, and the reviewed plan of"
     yield "`plan --within`."
 
 

@@ -1,7 +1,8 @@
-"""A command as a process of its own: how long it took, and the most memory that it and what it started held.
+"""Runs a command as a process and measures its time and its peak memory.
 
-Memory is read from /proc several times a second: the high-water mark of each process, and for Spark's Python workers, which share
-pages with the daemon that forks them, the largest sum of proportional sizes seen.
+A thread reads the memory from /proc four times per second: the high-water mark of each process, and
+the largest sum of proportional set sizes of Spark's Python workers, which share pages with the
+daemon that forks them.
 """
 
 import json
@@ -20,7 +21,7 @@ _KIB = 1024
 
 @dataclass(slots=True)
 class Peaks:
-    """Mebibytes. `driver`: the command's first process; `jvm`: Spark's driver; `workers`: its Python workers together."""
+    """Peak memory in MiB of the command's process, of Spark's JVM, and of all Python workers."""
 
     driver: float = 0.0
     jvm: float = 0.0
@@ -28,8 +29,8 @@ class Peaks:
 
 
 @dataclass(slots=True)
-class Ran:
-    """What became of a command."""
+class ProcessResult:
+    """The result of a command."""
 
     seconds: float
     exit_code: int
@@ -38,76 +39,82 @@ class Ran:
     peaks: Peaks = field(default_factory=Peaks)
 
 
-def run(command: Sequence[str], *, limit_s: float = 1_800, memory: bool = False, cwd: Path | None = None) -> Ran:
-    """Run to the end. Raises RuntimeError where it takes longer than `limit_s`."""
-    peaks, done = Peaks(), threading.Event()
-    started = time.perf_counter()
+def run(
+    command: Sequence[str], *, timeout_s: float = 1_800, memory: bool = False, cwd: Path | None = None
+) -> ProcessResult:
+    """Run a command to its end. Raises RuntimeError after `timeout_s` seconds."""
+    peaks, ended = Peaks(), threading.Event()
+    start = time.perf_counter()
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd
     )
-    watch = threading.Thread(target=_watch, args=(process.pid, peaks, done))
+    watcher = threading.Thread(target=_watch, args=(process.pid, peaks, ended))
     if memory:
-        watch.start()
+        watcher.start()
     try:
-        stdout, stderr = process.communicate(timeout=limit_s)
+        stdout, stderr = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise RuntimeError(f"{command[:3]} … took longer than {limit_s:.0f} s") from None
+        raise RuntimeError(f"{command[:3]} … took longer than {timeout_s:.0f} s") from None
     finally:
-        done.set()
+        ended.set()
         if memory:
-            watch.join()
-    return Ran(time.perf_counter() - started, process.returncode, stdout, stderr, peaks)
+            watcher.join()
+    return ProcessResult(time.perf_counter() - start, process.returncode, stdout, stderr, peaks)
 
 
-def ours(module: str, *words: str, limit_s: float = 1_800) -> Any:
-    """JSON that a module of ours prints. Raises RuntimeError with its last words if it fails."""
-    ran = run([sys.executable, "-m", module, *words], limit_s=limit_s)
-    if ran.exit_code:
-        raise RuntimeError(f"{module} {' '.join(words)}: exit code {ran.exit_code}\n{ran.stderr[-2_000:]}")
-    return json.loads(ran.stdout)
+def run_module(module: str, *arguments: str, timeout_s: float = 1_800) -> Any:
+    """Run a module of this project and return the JSON that it prints.
+
+    Raises RuntimeError if it fails.
+    """
+    result = run([sys.executable, "-m", module, *arguments], timeout_s=timeout_s)
+    if result.exit_code:
+        command = " ".join([module, *arguments])
+        raise RuntimeError(f"{command}: exit code {result.exit_code}\n{result.stderr[-2_000:]}")
+    return json.loads(result.stdout)
 
 
 def descendants(root: int) -> list[int]:
-    """Process ids below `root`, as they are now."""
+    """Ids of all present descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (stat := _read(folder / "stat")):
             parent = int(stat.rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(folder.name))
-    found: list[int] = []
-    left = [root]
-    while left:
-        below = children.get(left.pop(), [])
-        found += below
-        left += below
-    return found
+    pids: list[int] = []
+    pending = [root]
+    while pending:
+        pids_of_parent = children.get(pending.pop(), [])
+        pids += pids_of_parent
+        pending += pids_of_parent
+    return pids
 
 
-def command_of(pid: int) -> str:
-    """Its command line with blanks between; empty once it is gone."""
+def command_line(pid: int) -> str:
+    """Command line of a process, separated by spaces; empty for a process that has ended."""
     return _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
 
 
-def mebibytes(pid: int, name: str, file: str = "status") -> float:
-    """One figure of a process: VmHWM or VmRSS of `status`, Pss of `smaps_rollup`; zero once it is gone."""
+def memory_mib(pid: int, name: str, file: str = "status") -> float:
+    """VmHWM or VmRSS of `status`, or Pss of `smaps_rollup`; zero for a process that has ended."""
     for line in _read(Path(f"/proc/{pid}/{file}")).splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) / _KIB
     return 0.0
 
 
-def _watch(root: int, peaks: Peaks, done: threading.Event) -> None:
-    while not done.wait(_EVERY_S):
-        peaks.driver = max(peaks.driver, mebibytes(root, "VmHWM"))
+def _watch(root: int, peaks: Peaks, ended: threading.Event) -> None:
+    while not ended.wait(_EVERY_S):
+        peaks.driver = max(peaks.driver, memory_mib(root, "VmHWM"))
         workers = 0.0
         for pid in descendants(root):
-            command = command_of(pid)
+            command = command_line(pid)
             if "org.apache.spark" in command:
-                peaks.jvm = max(peaks.jvm, mebibytes(pid, "VmHWM"))
+                peaks.jvm = max(peaks.jvm, memory_mib(pid, "VmHWM"))
             elif "pyspark" in command:
-                workers += mebibytes(pid, "Pss", "smaps_rollup")
+                workers += memory_mib(pid, "Pss", "smaps_rollup")
         peaks.workers = max(peaks.workers, workers)
 
 

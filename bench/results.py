@@ -1,8 +1,9 @@
-"""bench/RESULTS.md: each bench owns one section between markers and replaces it whole. What is measured is decided in the benches.
+"""Writes the sections of bench/RESULTS.md and formats their figures.
 
-    results.write("scan", "Scan", [f"{results.machine()} …", "", *results.table(("work", "measured"), rows)])
+    results.write("scan", "Scan", [results.machine("4.3.1"), "", *results.table(("work", "measured"), rows)])
 
-Numbers of several runs are told as median and spread: `results.told([1.2, 1.3, 1.9])` is "1.3 (1.2–1.9, n=3)".
+Each bench has one section between markers and replaces it. The figures of several runs become a
+median and a range: `results.summarize([1.2, 1.3, 1.9])` is "1.3 (1.2–1.9, n=3)".
 """
 
 import os
@@ -19,36 +20,42 @@ FILE = Path(__file__).with_name("RESULTS.md")
 
 
 def write(name: str, title: str, lines: Iterable[str], *, file: Path = FILE) -> None:
-    """Replace the section `name`, or add it at the end. Lines are Markdown; the heading and the markers come with it."""
+    """Replace the section `name`, or add it at the end.
+
+    `lines` are Markdown without the heading.
+    """
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     section = "\n".join([begin, f"## {title}", "", *lines, end])
     text = file.read_text(encoding="utf-8") if file.is_file() else "# Measured\n"
     if begin in text:
-        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _old: section, text, flags=re.DOTALL)
+        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _match: section, text, flags=re.DOTALL)
     else:
         text = f"{text.rstrip()}\n\n{section}\n"
-    written = file.with_suffix(".new")
-    written.write_text(text, encoding="utf-8")
-    written.replace(file)
+    draft = file.with_suffix(".new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(file)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """A Markdown table."""
+    """Render a Markdown table."""
     return [_row(head), "|" + "---|" * len(head), *(_row(row) for row in rows)]
 
 
-def told(values: Sequence[float], unit: str = "", *, digits: int = 1) -> str:
-    """Median, and lowest and highest of how many runs."""
+def summarize(values: Sequence[float], unit: str = "", *, digits: int = 1) -> str:
+    """Render the median, the lowest and highest value, and the number of runs."""
     if not values:
         return "not measured"
-    middle = f"{statistics.median(values):,.{digits}f}{unit}"
+    center = f"{statistics.median(values):,.{digits}f}{unit}"
     if len(values) == 1:
-        return f"{middle} (n=1)"
-    return f"{middle} ({min(values):,.{digits}f}–{max(values):,.{digits}f}, n={len(values)})"
+        return f"{center} (n=1)"
+    return f"{center} ({min(values):,.{digits}f}–{max(values):,.{digits}f}, n={len(values)})"
 
 
 def machine(kafka: str) -> str:
-    """Where and with what: cores, memory, system, Python, Java, clients, brokers of version `kafka`. No host name."""
+    """Describe the machine and all versions, without the host name.
+
+    `kafka` is the brokers' version.
+    """
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{name} {version(name)}" for name in ("confluent-kafka", "pyspark", "pyarrow"))
     return (
@@ -64,11 +71,11 @@ def _row(cells: Sequence[object]) -> str:
 
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.is_file() else None
-    return found[1].strip() if found else platform.machine()
+    match = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.is_file() else None
+    return match[1].strip() if match else platform.machine()
 
 
 def _java() -> str:
-    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
-    found = re.search(r'version "([^"]+)"', answer.stderr)
-    return found[1] if found else "of unknown version"
+    result = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    match = re.search(r'version "([^"]+)"', result.stderr)
+    return match[1] if match else "of unknown version"

@@ -1,10 +1,11 @@
-"""The scan against its opponents, side by side on one cluster in one run; writes its section of RESULTS.md (`--dry` only prints it).
+"""Measures the scan against its baselines on one cluster and writes its section of RESULTS.md.
 
     python -m bench.scan                        5,000 then 30,000 partitions, 1,000 then 5,000 groups, five million commit records
-    python -m bench.scan --quick --dry          a tenth of that
-    python -m bench.scan --only growth memory   these rows anew; the others stay as they were measured before
+    python -m bench.scan --quick --dry          a tenth of that, without writing RESULTS.md
+    python -m bench.scan --only growth memory   only these phases; the other rows keep their earlier figures
 
-Decided here: the order of things. The rows are in `scan_rows`, the cluster is built in `world`, the plain opponent is `plain`.
+This module orders the phases. `scan_rows` has the rows, `scan_cluster` the cluster, and `baseline`
+the plain Python calls.
 """
 
 import argparse
@@ -18,45 +19,45 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import results
+from bench.scan_cluster import PARTITIONS_PER_TOPIC, scan_cluster
 from bench.scan_rows import (
     ARCHIVES,
     Bench,
     commit_log,
+    full_plan,
     growth,
+    measure_partitions,
     memory,
-    partitions_alone,
     plan,
     plan_over_connect,
     session_start,
-    units,
+    unit_costs,
     warm_scan,
-    whole_plan,
 )
 from bench.sizes import FULL, QUICK, Scan
-from bench.world import PARTITIONS_PER_TOPIC, world
 from reconciler.sandbox.jars import DEFAULT_VERSION
 
 FIGURES = Path(__file__).with_name("scan.json")
-"""Rows by phase and every run's figure; docs/scaling.md reckons with their medians."""
-HEAD = ("work", "measured", "opponent, same run", "ratio", "goal")
+"""Rows by phase, and the figures of each run; docs/scaling.md uses their medians."""
+HEAD = ("work", "measured", "baseline, same run", "ratio", "goal")
 PHASES = ("plan", "plan-connect", "scan", "session", "plan-more", "scan-more", "units", "growth", "memory", "log")
 
 
 @contextmanager
-def speaking() -> Iterator[Callable[[str], None]]:
-    began = time.monotonic()
-    yield lambda text: print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
+def timed_progress() -> Iterator[Callable[[str], None]]:
+    start = time.monotonic()
+    yield lambda text: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 def measure(sizes: Scan, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:
-    kept = json.loads(FIGURES.read_text(encoding="utf-8")) if len(only) < len(PHASES) and FIGURES.is_file() else {}
+    earlier = json.loads(FIGURES.read_text(encoding="utf-8")) if len(only) < len(PHASES) and FIGURES.is_file() else {}
     with (
-        speaking() as say,
+        timed_progress() as progress,
         tempfile.TemporaryDirectory(prefix="reconciler-bench-scan-") as folder,
-        world(heap_mib=heap_mib, say=say) as made,
+        scan_cluster(heap_mib=heap_mib, progress=progress) as cluster,
     ):
-        bench = Bench(made, Path(folder), sizes, say, kept.get("rows", {}), kept.get("figures", {}))
-        begin(bench)
+        bench = Bench(cluster, Path(folder), sizes, progress, earlier.get("rows", {}), earlier.get("figures", {}))
+        prepare(bench)
         _warm_up(bench)
         for _phase in phases(bench, only):
             if not dry:
@@ -68,58 +69,59 @@ def measure(sizes: Scan, *, heap_mib: int, dry: bool, only: Collection[str] = PH
         print("\n".join(section(bench)))
 
 
-def begin(bench: Bench) -> None:
-    """The manifests, and the cluster as small as it is at first."""
+def prepare(bench: Bench) -> None:
+    """Write the manifests and build the cluster at its first size."""
     bench.write_manifests()
-    bench.world.grow_topics(bench.sizes.partitions)
-    bench.world.grow_groups(bench.sizes.groups)
+    bench.cluster.grow_topics(bench.sizes.partitions)
+    bench.cluster.grow_groups(bench.sizes.groups)
 
 
 def phases(bench: Bench, only: Collection[str]) -> Iterator[str]:
-    """Measure these phases while the cluster grows; the name of each once its rows are there."""
-    made, sizes = bench.world, bench.sizes
+    """Run these phases while the cluster grows, and yield the name of each finished phase."""
+    cluster, sizes = bench.cluster, bench.sizes
 
-    def phase(name: str, work: Callable[[], object]) -> Iterator[str]:
+    def run_phase(name: str, measure_rows: Callable[[], object]) -> Iterator[str]:
         if name in only:
             bench.phase, bench.rows[name] = name, []
-            work()
+            measure_rows()
             yield name
 
-    def after(name: str) -> bool:
-        return any(each in only for each in PHASES[PHASES.index(name) :])
+    def is_needed_from(name: str) -> bool:
+        return any(phase in only for phase in PHASES[PHASES.index(name) :])
 
-    yield from phase("plan", lambda: whole_plan(bench, "≤ 0.40 ×"))
-    yield from phase("plan-connect", lambda: plan_over_connect(bench))
-    yield from phase("scan", lambda: warm_scan(bench))
-    yield from phase("session", lambda: session_start(bench))
-    small = partitions_alone(bench) if "growth" in only else ([], [])
-    if after("plan-more"):
-        made.grow_groups(sizes.more_groups)
-    yield from phase("plan-more", lambda: whole_plan(bench, "≤ 0.10 ×"))
-    yield from phase("scan-more", lambda: warm_scan(bench))
-    yield from phase("units", lambda: units(bench))
+    yield from run_phase("plan", lambda: full_plan(bench, "≤ 0.40 ×"))
+    yield from run_phase("plan-connect", lambda: plan_over_connect(bench))
+    yield from run_phase("scan", lambda: warm_scan(bench))
+    yield from run_phase("session", lambda: session_start(bench))
+    small = measure_partitions(bench) if "growth" in only else ([], [])
+    if is_needed_from("plan-more"):
+        cluster.grow_groups(sizes.more_groups)
+    yield from run_phase("plan-more", lambda: full_plan(bench, "≤ 0.10 ×"))
+    yield from run_phase("scan-more", lambda: warm_scan(bench))
+    yield from run_phase("units", lambda: unit_costs(bench))
     if "growth" in only or "memory" in only:
-        made.grow_topics(sizes.more_partitions)
-    yield from phase("growth", lambda: growth(bench, small, sizes.partitions))
-    yield from phase("memory", lambda: memory(bench))
-    yield from phase("log", lambda: commit_log(bench))
+        cluster.grow_topics(sizes.more_partitions)
+    yield from run_phase("growth", lambda: growth(bench, small, sizes.partitions))
+    yield from run_phase("memory", lambda: memory(bench))
+    yield from run_phase("log", lambda: commit_log(bench))
 
 
 def _warm_up(bench: Bench) -> None:
-    """The second run on a machine leaves the archive of classes that later ones start from."""
+    """Plan until the archive of classes exists, which the second run on a machine writes."""
     for _ in range(3):
         if not any(ARCHIVES.glob("*.jsa")):
             plan(bench)
 
 
 def section(bench: Bench) -> list[str]:
+    """Render the lines of the section."""
     missing = [name for name in PHASES if not bench.rows.get(name)]
     return [
         results.machine(DEFAULT_VERSION),
         "",
-        "Three brokers, one replica of each partition; every partition holds a record of ten days ago and one of now; the groups commit on the first",
-        f"{bench.world.homes * PARTITIONS_PER_TOPIC:,} partitions, and a quarter of them is one record behind there. Ours and the opponent take turns on",
-        "the same cluster. Median (lowest–highest, runs).",
+        "Three brokers, one replica of each partition. Every partition has a record of ten days ago and one of now. The groups commit on the first",
+        f"{bench.cluster.commit_topics * PARTITIONS_PER_TOPIC:,} partitions, and a quarter of them lags by one record. The scan and the baseline take turns",
+        "on the same cluster. Median (lowest–highest, runs).",
         "",
         *results.table(HEAD, [row for name in PHASES for row in bench.rows.get(name, ())]),
         *([] if not missing else ["", f"Not measured yet: {', '.join(missing)} (`python -m bench.scan --only …`)."]),
@@ -127,17 +129,21 @@ def section(bench: Bench) -> list[str]:
 
 
 def main() -> None:
-    given = argparse.ArgumentParser(description="The scan against its opponents.")
-    given.add_argument("--quick", action="store_true", help="a tenth of the size")
-    given.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md alone")
-    given.add_argument("--only", nargs="+", choices=PHASES, default=PHASES, help="these phases")
-    given.add_argument("--repeat", type=int, help="runs of ours, and of the plain calls")
-    given.add_argument("--tools", type=int, help="runs of Kafka's tools")
-    given.add_argument("--heap-mib", type=int, default=1_024, help="of each broker")
-    chosen = given.parse_args()
-    sizes = (QUICK if chosen.quick else FULL).scan
-    sizes = replace(sizes, repeat=chosen.repeat or sizes.repeat, tools=chosen.tools or sizes.tools)
-    measure(sizes, heap_mib=chosen.heap_mib, dry=chosen.dry, only=chosen.only)
+    parser = argparse.ArgumentParser(description="Measure the scan against its baselines.")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    parser.add_argument("--only", nargs="+", choices=PHASES, default=PHASES, help="run only these phases")
+    parser.add_argument("--scan-runs", type=int, help="runs of the scan and of the plain calls")
+    parser.add_argument("--tool-runs", type=int, help="runs of Kafka's tools")
+    parser.add_argument("--heap-mib", type=int, default=1_024, help="heap of each broker in MiB")
+    options = parser.parse_args()
+    sizes = (QUICK if options.quick else FULL).scan
+    sizes = replace(
+        sizes,
+        scan_runs=options.scan_runs or sizes.scan_runs,
+        tool_runs=options.tool_runs or sizes.tool_runs,
+    )
+    measure(sizes, heap_mib=options.heap_mib, dry=options.dry, only=options.only)
 
 
 if __name__ == "__main__":

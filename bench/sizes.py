@@ -1,11 +1,11 @@
-"""How large each bench is: in full, at about a tenth (`--quick`), and as a toy for the tests that keep the benches running."""
+"""Sizes of each bench: full, about a tenth (`--quick`), and tiny for the tests of the benches."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """Files of a folder, and the manifests in each of them."""
+    """Number of files, and of manifests in each file."""
 
     files: int
     per_file: int
@@ -13,20 +13,24 @@ class Manifests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """How large the cluster gets, step by step, and how often everything is run: ours `repeat` times, Kafka's tools `tools` times."""
+    """Sizes of the growing cluster, and the numbers of runs of the scan and of Kafka's tools."""
 
     partitions: int
     groups: int
     more_groups: int
     more_partitions: int
     records: int
-    repeat: int
-    tools: int
+    scan_runs: int
+    tool_runs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """What is applied. `repetitions`: turns of each contender; `commands`: runs of the whole command; `memory`: actions of each plan."""
+    """Sizes of the applied work.
+
+    `repetitions` are the turns of each contender, `commands` the runs of the whole command, and
+    `memory` the numbers of actions of the plans whose memory is measured.
+    """
 
     topics: int
     partitions: int
@@ -39,7 +43,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HundredScans:
-    """Scans in a row of topics at work."""
+    """Number of scans, and sizes of the topics with traffic."""
 
     scans: int
     topics: int
@@ -48,7 +52,7 @@ class HundredScans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """One size of every bench. `plan_file`: actions of the plan."""
+    """Sizes of every bench. `plan_file` is the number of actions."""
 
     manifests: Manifests
     plan_file: int
@@ -66,8 +70,8 @@ FULL = Sizes(
         more_groups=5_000,
         more_partitions=30_000,
         records=5_000_000,
-        repeat=5,
-        tools=3,
+        scan_runs=5,
+        tool_runs=3,
     ),
     apply=Apply(
         topics=1_000,
@@ -81,9 +85,11 @@ FULL = Sizes(
     hundred_scans=HundredScans(scans=100, topics=10, partitions=20),
 )
 QUICK = Sizes(
-    manifests=FULL.manifests,  # a minute at most
+    manifests=FULL.manifests,  # takes a minute at most
     plan_file=100_000,
-    scan=Scan(partitions=500, groups=100, more_groups=500, more_partitions=3_000, records=250_000, repeat=3, tools=2),
+    scan=Scan(
+        partitions=500, groups=100, more_groups=500, more_partitions=3_000, records=250_000, scan_runs=3, tool_runs=2
+    ),
     apply=Apply(
         topics=60,
         partitions=10,
@@ -98,7 +104,7 @@ QUICK = Sizes(
 TOY = Sizes(
     manifests=Manifests(files=3, per_file=2),
     plan_file=200,
-    scan=Scan(partitions=50, groups=2, more_groups=4, more_partitions=100, records=300, repeat=1, tools=1),
+    scan=Scan(partitions=50, groups=2, more_groups=4, more_partitions=100, records=300, scan_runs=1, tool_runs=1),
     apply=Apply(topics=2, partitions=3, groups=4, elections=6, repetitions=1, commands=0, memory=(100,)),
     hundred_scans=HundredScans(scans=1, topics=6, partitions=2),
 )

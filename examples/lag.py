@@ -1,26 +1,28 @@
-"""Lag per group and topic, from anybody's Spark session: python examples/lag.py BOOTSTRAP_SERVERS [TOPIC ...]"""
+"""Lag per group and topic: python examples/lag.py BOOTSTRAP_SERVERS [TOPIC ...]"""
 
 import sys
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253 - a user's script, not this program
 from pyspark.sql import functions as f  # noqa: TID253
 
-from reconciler.scan import sources
+from reconciler.scan import data_sources
 
 _ROWS = 1_000
 
 
-def lag(session: SparkSession, bootstrap_servers: str) -> DataFrame:
-    """Records that each group has not read yet, by topic, of the brokers' own telling."""
-    sources.register(session)
+def read_lag(session: SparkSession, bootstrap_servers: str) -> DataFrame:
+    """Count the records that each group has not read yet, by topic."""
+    data_sources.register(session)
     commits = session.read.format("kafka_group_commits").option("bootstrap.servers", bootstrap_servers).load()
     partitions = session.read.format("kafka_partitions").option("bootstrap.servers", bootstrap_servers).load()
-    return behind(commits, partitions)
+    return compute_lag(commits, partitions)
 
 
-def behind(commits: DataFrame, partitions: DataFrame) -> DataFrame:
-    """What was not read is in no sum: `unread` counts it and `error` tells of it, also in a row without a topic for a group whose commits
-    could not be read at all.
+def compute_lag(commits: DataFrame, partitions: DataFrame) -> DataFrame:
+    """Sum the lag of all partitions whose offsets are known.
+
+    `unknown` counts the other partitions, and `error` has one of their errors. A group whose
+    commits cannot be read at all has a row without a topic.
     """
     ends = partitions.select("topic", "partition", "log_start", "stable_end", f.col("error").alias("end_error"))
     known = f.col("committed").isNotNull() & f.col("log_start").isNotNull() & f.col("stable_end").isNotNull()
@@ -31,7 +33,7 @@ def behind(commits: DataFrame, partitions: DataFrame) -> DataFrame:
         .groupBy("group", "topic")
         .agg(
             f.sum(f.when(known, records)).alias("lag"),
-            f.sum((~known).cast("int")).alias("unread"),
+            f.sum((~known).cast("int")).alias("unknown"),
             f.max(f.coalesce("error", "end_error")).alias("error"),
         )
         .orderBy(f.desc("lag"))
@@ -39,13 +41,16 @@ def behind(commits: DataFrame, partitions: DataFrame) -> DataFrame:
 
 
 def main() -> None:
-    """Show it for the cluster and the topics on the command line, the most first. What could not be read is shown for any topic."""
+    """Show the lag for the topics on the command line, the largest first.
+
+    Groups whose commits cannot be read are shown for any topic.
+    """
     session = SparkSession.builder.master("local[*]").appName("lag").getOrCreate()
     bootstrap_servers, *topics = sys.argv[1:]
-    found = lag(session, bootstrap_servers)
+    rows = read_lag(session, bootstrap_servers)
     if topics:
-        found = found.where(f.col("topic").isin(topics) | f.col("topic").isNull())
-    found.show(n=_ROWS, truncate=False)
+        rows = rows.where(f.col("topic").isin(topics) | f.col("topic").isNull())
+    rows.show(n=_ROWS, truncate=False)
 
 
 if __name__ == "__main__":

@@ -1,37 +1,40 @@
-"""The verbs wired together: load → scan → plan → recheck → apply. Reads like the picture in ARCHITECTURE.md; decides nothing itself."""
+"""Wires the verbs together: load → scan → plan → recheck → apply. Decides nothing itself."""
 
 import json
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler import __version__, provenance
-from reconciler.apply import results, resume
-from reconciler.apply.applier import DEFAULTS as DEFAULT_SIZES
-from reconciler.apply.applier import apply as send
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings as Sizes
+from reconciler import __version__, git_source
+from reconciler.apply import results
+from reconciler.apply.executor import DEFAULTS as DEFAULT_TUNING
+from reconciler.apply.executor import apply as send_actions
+from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
-from reconciler.kafka import connect
+from reconciler.journal import interrupted, journal
+from reconciler.journal.entry import JournalEntry
+from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal import TopicJournal
-from reconciler.kinds import Cluster
-from reconciler.load import files, schema, secrets
-from reconciler.load.manifest_set import ClusterManifests, ManifestSet
-from reconciler.model.action import DeleteGroup, Mode
-from reconciler.model.entry import Entry
-from reconciler.model.names import Address
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
+from reconciler.manifest import files, schema, secrets
+from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.model.action import Mode
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.model.snapshot import ClusterSnapshot, Unread
-from reconciler.plan import document, limits, planner, recheck
-from reconciler.plan.within import Reviewed, within
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import NOT_ASKED, Unknown
+from reconciler.operations import Operation
+from reconciler.plan import limits, plan_file, planner, recheck
+from reconciler.plan.review import Reviewed, restrict_to
+from reconciler.policies.cluster import Cluster
 from reconciler.scan import scan
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 
 Progress = Callable[[str], None]
 DEFAULT_EXPIRY_MS = 24 * 3_600_000
@@ -39,18 +42,21 @@ EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """How to run a verb: the engine, the deadline of each broker call, where progress goes and what time it is."""
+class RunOptions:
+    """How to run a verb: Spark's target, the timeout of each broker call, the progress output, the clock."""
 
-    engine: Engine
+    engine: SparkTarget
     timeout_s: float
     progress: Progress
     clock: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What became of a plan. `outcomes` in the order in which they ended; `refused`: messages of limits that refuse it now."""
+class ApplyResult:
+    """The result of applying a plan. `refused`: messages of the limits that refuse it now.
+
+    `outcomes`: in the order in which the actions ended.
+    """
 
     run_id: str
     plan: Plan
@@ -62,11 +68,11 @@ class Applied:
     finished_at_ms: int
 
     @property
-    def header(self) -> results.Header:
-        """What results.json says about the run as a whole."""
-        return results.Header(
+    def header(self) -> results.ResultsHeader:
+        """The header of results.json."""
+        return results.ResultsHeader(
             run_id=self.run_id,
-            plan_digest=document.digest(self.plan),
+            plan_digest=plan_file.digest(self.plan),
             cluster=self.plan.cluster,
             cluster_id=self.plan.cluster_id,
             started_at_ms=self.started_at_ms,
@@ -79,7 +85,7 @@ class Applied:
 
 
 def wall_clock_ms() -> int:
-    """Epoch milliseconds. Read once per verb and passed on as `observed_at`."""
+    """Epoch milliseconds. A verb reads it once and passes it on as `observed_at`."""
     return time.time_ns() // 1_000_000
 
 
@@ -88,46 +94,51 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
     return files.load(paths, now_ms=now_ms, cluster=cluster)
 
 
-def connection(cluster: Cluster, run: Run) -> Connection:
-    """A connection whose brokers are the cluster that the manifest names. Raises ClusterUnreachable and WrongCluster."""
+def open_session(cluster: Cluster, run: RunOptions) -> KafkaSession:
+    """Connect to the cluster that the manifest names. Raises ClusterUnreachable and WrongCluster."""
     resolved = secrets.resolve(cluster)
-    made = Connection(bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s)
+    connection = Connection(
+        bootstrap_servers=resolved.bootstrap, properties=resolved.properties, timeout_s=run.timeout_s
+    )
     run.progress(f"connecting to {cluster.metadata.name}")
-    found = connect.cluster_id(made)
-    if found != cluster.spec.cluster_id:
+    session = KafkaSession.open(connection)
+    if session.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
-            f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at {made.bootstrap_servers} are "
-            f"{found}: nothing was done; correct bootstrapServers or clusterId in {cluster.declared_at}"
+            f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
+            f"{connection.bootstrap_servers} are {session.cluster_id}: nothing was done; correct bootstrapServers or clusterId in "
+            f"{cluster.declared_at}"
         )
-    return made
+    return session
 
 
 def plan(
     manifests: ClusterManifests,
-    run: Run,
+    run: RunOptions,
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
     reviewed: Reviewed | None = None,
     expires_after_ms: int = DEFAULT_EXPIRY_MS,
+    session: KafkaSession | None = None,
 ) -> Plan:
-    """Scan and plan. Reads only. `modes` narrows to policies of these (converge), `reviewed` to what that plan also holds."""
+    """Scan and plan. Reads only.
+
+    `modes`: only policies of these modes. `reviewed`: only what that plan contains, too. `session`: of the
+    cluster; None: the plan opens its own.
+    """
     observed_at_ms = run.clock()
-    needs = planner.needs((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
-    with scan.starting(needs, run.engine) as start:
-        made = connection(manifests.cluster, run)
-        wants_purges = any(need.last_purge for need in needs.topics)
-        purges = (
-            provenance.last_purges(provenance.journal(manifests.cluster, made)) if wants_purges else Unread("not asked")
-        )
+    request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
+    with (
+        scan.start_session(request, run.engine) as start,
+        _open_unless(session, manifests.cluster, run) as kafka,
+    ):
         snapshot = scan.scan(
-            needs,
-            made,
+            request,
+            kafka,
             observed_at_ms=observed_at_ms,
-            last_purges=purges,
+            last_purges=_last_purges(request, _open_journal(manifests.cluster, kafka)),
             engine=run.engine,
             progress=run.progress,
-            timeout_s=run.timeout_s,
             start=start,
         )
     run.progress("planning")
@@ -136,30 +147,32 @@ def plan(
         policies=manifests.policies,
         waivers=manifests.waivers,
         snapshot=snapshot,
-        source=provenance.source(manifests),
+        source=git_source.source(manifests),
         expires_after_ms=expires_after_ms,
         targets=targets,
         modes=modes,
     )
     if reviewed is None:
         return planned
-    return limits.judged(within(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
+    return limits.with_limits(restrict_to(planned, reviewed), manifests.cluster, manifests.waivers, snapshot)
 
 
 def apply(
     planned: Plan,
     manifests: ClusterManifests,
-    run: Run,
+    run: RunOptions,
     *,
     dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
     on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
     sending: Callable[[], None] = lambda: None,
-    sizes: Sizes = DEFAULT_SIZES,
-) -> Applied:
-    """Recheck every action against a fresh scan, then send what is left. Nothing larger than the plan can come of it.
+    tuning: Tuning = DEFAULT_TUNING,
+    session: KafkaSession | None = None,
+) -> ApplyResult:
+    """Recheck every action against a fresh scan, then send the remaining ones. Never does more than the plan.
 
-    `sending`: called before each request, from any thread.
+    `sending`: called before each request, from any thread. `session`: of the cluster; None: apply opens
+    its own.
     """
     started_at_ms = run.clock()
     run_id = uuid.uuid4().hex[:12]
@@ -168,32 +181,32 @@ def apply(
             f"the plan is for cluster id {planned.cluster_id}, Cluster/{manifests.cluster.metadata.name} is "
             f"{manifests.cluster.spec.cluster_id}: nothing was done; choose the right manifests or plan again"
         )
-    made = connection(manifests.cluster, run)
-    kept = provenance.journal(manifests.cluster, made, commit=planned.source.commit)
-    digest = document.digest(planned)
-    # Before the recheck: a journal of years takes its time, and nothing should come between the recheck and the first request.
-    begun = provenance.begun(kept, digest)
-    if interrupted := resume.told(begun):
-        run.progress(interrupted)
-    checked_at_ms = run.clock()
-    checked = _recheck(planned, manifests, run, made, kept)
-    refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    rechecked, ending = resume.taken_up(checked.outcomes, begun)
+    outcomes: list[Outcome] = []
+    with _open_unless(session, manifests.cluster, run) as kafka:
+        action_journal = _open_journal(manifests.cluster, kafka, commit=planned.source.commit)
+        digest = plan_file.digest(planned)
+        # Before the recheck: an old journal takes time, and nothing should delay the first request after it.
+        intents = journal.interrupted_actions(action_journal, digest)
+        if message := interrupted.progress_message(intents):
+            run.progress(message)
+        checked_at_ms = run.clock()
+        checked = _recheck(planned, manifests, run, kafka, action_journal)
+        refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
+        rechecked, ended_intents = interrupted.annotate_interrupted(checked.outcomes, intents)
 
-    def ended() -> Iterator[Outcome]:
-        yield from rechecked
-        if refused or dry_run:
-            why = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
-            for action in checked.remaining:
-                yield Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=why)
-            return
-        with suppress(JournalUnavailable):  # the first intent will say so, and nothing is sent
-            kept.record(ending, run_id=run_id, plan_digest=digest, at_ms=run.clock())
-        with closing(KafkaGateway(made, timeout_s=run.timeout_s, cluster_id=planned.cluster_id)) as gateway:
-            yield from send(
+        def run_actions() -> Iterator[Outcome]:
+            yield from rechecked
+            if refused or dry_run:
+                detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
+                for action in checked.remaining:
+                    yield Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail)
+                return
+            with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
+                action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=run.clock())
+            yield from send_actions(
                 checked.remaining,
-                gateway=gateway,
-                journal=kept,
+                gateway=KafkaGateway(kafka, cluster_id=planned.cluster_id),
+                journal=action_journal,
                 run_id=run_id,
                 plan_digest=digest,
                 clock=run.clock,
@@ -201,20 +214,21 @@ def apply(
                 stop=stop,
                 progress=run.progress,
                 sending=sending,
-                gone=[
-                    outcome.action.group
+                removed_groups=[
+                    outcome.action.removed_group
                     for outcome in rechecked
-                    if isinstance(outcome.action, DeleteGroup) and outcome.status is Status.SATISFIED
+                    if outcome.status is Status.SATISFIED
+                    and isinstance(outcome.action, Operation)
+                    and outcome.action.removed_group is not None
                 ],
                 checked_at_ms=checked_at_ms,
                 expires_at_ms=planned.expires_at_ms,
-                settings=sizes,
+                tuning=tuning,
             )
 
-    outcomes = []
-    for outcome in ended():
-        on_outcome(outcome)
-        outcomes.append(outcome)
+        for outcome in run_actions():
+            on_outcome(outcome)
+            outcomes.append(outcome)
     code = results.exit_code(outcomes)
     if refused:
         code = Refused.exit_code
@@ -222,7 +236,7 @@ def apply(
         code = 0
     elif stop() and not any(results.may_have_written(outcome) for outcome in outcomes):
         code = EXIT_INTERRUPTED
-    return Applied(
+    return ApplyResult(
         run_id=run_id,
         plan=planned,
         outcomes=tuple(outcomes),
@@ -235,41 +249,42 @@ def apply(
 
 
 def _recheck(
-    planned: Plan, manifests: ClusterManifests, run: Run, made: Connection, kept: FileJournal | TopicJournal
+    planned: Plan, manifests: ClusterManifests, run: RunOptions, session: KafkaSession, action_journal: ActionJournal
 ) -> recheck.Recheck:
     run.progress("rechecking every action")
     now_ms = run.clock()
-    needs = recheck.needs(planned)
-    snapshot: ClusterSnapshot = scan.scan(
-        needs,
-        made,
+    request = recheck.scan_request(planned)
+    snapshot = scan.scan(
+        request,
+        session,
         observed_at_ms=now_ms,
-        last_purges=provenance.last_purges(kept)
-        if any(need.last_purge for need in needs.topics)
-        else Unread("not asked"),
+        last_purges=_last_purges(request, action_journal),
         engine=run.engine,
         progress=run.progress,
-        timeout_s=run.timeout_s,
     )
     return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
 
 
 def converge(
     manifests: ClusterManifests,
-    run: Run,
+    run: RunOptions,
     *,
     stop: Callable[[], bool],
     on_plan: Callable[[Plan], None],
     sending: Callable[[], None] = lambda: None,
-) -> Applied:
-    """Plan, limits and apply in one, for policies in `mode: continuous` only: the review approved the rule, limits bound the run."""
+) -> ApplyResult:
+    """Plan and apply in one, for policies in `mode: continuous` only.
+
+    The review approved the rules, and the limits bound each run.
+    """
     started_at_ms = run.clock()
-    planned = plan(manifests, run, modes=(Mode.CONTINUOUS,))
-    on_plan(planned)
-    if planned.actions and not planned.refused:
-        return apply(planned, manifests, run, stop=stop, sending=sending)
+    with closing(open_session(manifests.cluster, run)) as session:
+        planned = plan(manifests, run, modes=(Mode.CONTINUOUS,), session=session)
+        on_plan(planned)
+        if planned.actions and not planned.refused:
+            return apply(planned, manifests, run, stop=stop, sending=sending, session=session)
     refused = tuple(verdict.message for verdict in planned.refused)
-    return Applied(
+    return ApplyResult(
         run_id="",
         plan=planned,
         outcomes=(),
@@ -281,35 +296,63 @@ def converge(
     )
 
 
-def journal_entries(manifests: ClusterManifests, run: Run, *, address: str | None = None) -> Iterator[Entry]:
-    """What the journal holds, oldest first; `address`: only this address, or those below it."""
-    made = connection(manifests.cluster, run) if manifests.cluster.spec.journal.topic else None
-    kept = provenance.journal(manifests.cluster, made)
+def journal_entries(
+    manifests: ClusterManifests, run: RunOptions, *, address: str | None = None
+) -> Iterator[JournalEntry]:
+    """The journal's entries, oldest first. `address`: only this address, or those below it."""
 
-    def wanted(found: Address) -> bool:
-        return address is None or str(found) == address or str(found).startswith(f"{address}/")
+    def matches(candidate: Address) -> bool:
+        return address is None or str(candidate) == address or str(candidate).startswith(f"{address}/")
 
-    return kept.entries(wanted)
+    if not manifests.cluster.spec.journal.topic:
+        yield from _open_journal(manifests.cluster, None).entries(matches)
+        return
+    with closing(open_session(manifests.cluster, run)) as session:
+        yield from _open_journal(manifests.cluster, session).entries(matches)
 
 
-def export(manifests: ClusterManifests, run: Run, out: Path) -> Sequence[Path]:
-    """The scan alone, as Parquet files under `out`."""
+def export(manifests: ClusterManifests, run: RunOptions, out: Path) -> Sequence[Path]:
+    """Write the snapshot of a scan as Parquet files under `out`."""
     observed_at_ms = run.clock()
-    needs = planner.needs(manifests.policies, observed_at_ms)
-    with scan.starting(needs, run.engine) as start:
+    request = planner.scan_request(manifests.policies, observed_at_ms)
+    with (
+        scan.start_session(request, run.engine) as start,
+        closing(open_session(manifests.cluster, run)) as session,
+    ):
         return scan.export(
-            needs,
-            connection(manifests.cluster, run),
+            request,
+            session,
             observed_at_ms=observed_at_ms,
             engine=run.engine,
             progress=run.progress,
-            timeout_s=run.timeout_s,
             out=out,
             start=start,
         )
 
 
+@contextmanager
+def _open_unless(session: KafkaSession | None, cluster: Cluster, run: RunOptions) -> Iterator[KafkaSession]:
+    """The caller's session, or one for the block."""
+    if session is not None:
+        yield session
+        return
+    with closing(open_session(cluster, run)) as opened:
+        yield opened
+
+
+def _open_journal(cluster: Cluster, session: KafkaSession | None, *, commit: str | None = None) -> ActionJournal:
+    """The journal that the Cluster manifest names: a topic, or a local file."""
+    topic = cluster.spec.journal.topic
+    store = JournalTopic(session, topic) if session is not None and topic else None
+    return journal.open_journal(cluster.metadata.name, store, commit=commit)
+
+
+def _last_purges(request: ScanRequest, action_journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:
+    requested = any(part.last_purge for part in request.topics)
+    return journal.last_purges(action_journal) if requested else NOT_ASKED
+
+
 def schemas() -> Mapping[str, str]:
-    """File name and text of each JSON Schema under schemas/."""
-    others = {"plan.json": document.schema(), "results.json": results.schema()}
+    """File name and text of each JSON Schema in schemas/."""
+    others = {"plan.json": plan_file.schema(), "results.json": results.schema()}
     return {**schema.schemas(), **{name: json.dumps(value, indent=2) + "\n" for name, value in others.items()}}

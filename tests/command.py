@@ -1,7 +1,8 @@
-"""The command line, without a terminal and without the settings of the person who runs the tests.
+"""Runs the command line without a terminal and without the user's own settings.
 
-`reconciler` runs it in this process, with this process's warm Spark: for claims about what it prints, writes and returns. A claim
-about the process itself (signals, streams, interpreters, what a start costs) takes `reconciler_process`.
+`reconciler` runs it in this process, with the warm Spark session, for tests of output, files and
+exit codes. Tests of the process itself (signals, streams, interpreters, start time) use
+`reconciler_process`.
 """
 
 import logging
@@ -18,29 +19,30 @@ from reconciler.cli.app import run
 TIMEOUT_S = 300
 
 
-def command(*words: str) -> list[str]:
-    """The argv of the command line as a process."""
-    return [sys.executable, "-m", "reconciler", *words]
+def command(*arguments: str) -> list[str]:
+    """Build the argv of the command line."""
+    return [sys.executable, "-m", "reconciler", *arguments]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's variables without those that change what the command line does, and with `more`.
+    """The environment of this process, without variables that change the command line, plus `more`.
 
-    PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit; COLUMNS is set in the workers of pytest-xdist.
+    PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit. pytest-xdist sets COLUMNS
+    in its workers.
     """
-    unwanted = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED", "COLUMNS", "LINES")
-    return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)} | more
+    removed = ("RECONCILER_", "KAFKA_", "PYTHONUNBUFFERED", "COLUMNS", "LINES")
+    return {name: value for name, value in os.environ.items() if not name.startswith(removed)} | more
 
 
-def reconciler(folder: Path, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+def reconciler(folder: Path, *arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in this process, in `folder`, with the variables `more`."""
-    return _text(output(folder, *words, stdin=stdin.encode(), **more))
+    return _text(output(folder, *arguments, stdin=stdin.encode(), **more))
 
 
-def reconciler_process(folder: Path, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a process of its own, in `folder`, with the variables `more`."""
+def reconciler_process(folder: Path, *arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a new process, in `folder`, with the variables `more`."""
     answer = subprocess.run(
-        command(*words),
+        command(*arguments),
         cwd=folder,
         env=environment(**more),
         input=stdin.encode(),
@@ -51,14 +53,14 @@ def reconciler_process(folder: Path, *words: str, stdin: str = "", **more: str) 
     return _text(answer)
 
 
-def output(folder: Path, *words: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
-    """Run the command line in this process; its output as the bytes that a terminal would get."""
+def output(folder: Path, *arguments: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in this process and return its output as bytes."""
     variables = environment(**{"RECONCILER_SPARK_MASTER": "local[2]"} | more)
     if "SPARK_REMOTE" not in more:
         variables.pop("SPARK_REMOTE", None)
     with _folder(folder), _variables(variables), _logging(), _streams(stdin) as written:
-        code = run(words)
-    return subprocess.CompletedProcess(list(words), code, *written)
+        code = run(arguments)
+    return subprocess.CompletedProcess(list(arguments), code, *written)
 
 
 def _text(answer: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
@@ -67,10 +69,10 @@ def _text(answer: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedPro
 
 @contextmanager
 def _streams(stdin: bytes) -> Iterator[list[bytes]]:
-    """Standard streams of this process in files, none of them a terminal.
+    """Redirect the standard streams of this process to files, none of which is a terminal.
 
-    The file descriptors themselves are redirected, so that what the Kafka client's C library writes is seen as well. The list holds
-    what was written to stdout and stderr once the block has ended.
+    The redirection is by file descriptor, so that it includes the output of the Kafka client's C
+    library. The list has the contents of stdout and stderr after the block.
     """
     before = (sys.stdin, sys.stdout, sys.stderr)
     written: list[bytes] = []
@@ -125,7 +127,7 @@ def _variables(variables: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _logging() -> Iterator[None]:
-    """The command line sets up the loggers of its process; these belong to the tests."""
+    """Restore the loggers of this process, which the command line changes."""
     root, own = logging.getLogger(), logging.getLogger("reconciler")
     before = [(logger, logger.handlers[:], logger.propagate, logger.level) for logger in (root, own)]
     try:

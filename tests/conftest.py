@@ -1,4 +1,7 @@
-"""What all tests share: real brokers, warm Spark, how tests are spread over processes, and what a failure prints."""
+"""Shared fixtures of all tests: real brokers, warm Spark, and the summary of failures.
+
+It also distributes tests over worker processes.
+"""
 
 import os
 import shlex
@@ -12,8 +15,8 @@ from typing import Any
 import pytest
 
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.sandbox.named import status
-from reconciler.scan.scan import Engine, close
+from reconciler.sandbox.registry import status
+from reconciler.scan.scan import SparkTarget, close
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 from tests.spark import shared_server
@@ -27,12 +30,14 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """Three brokers for all tests of this process: use names of your own, and leave all brokers running and no group that blocks others.
+    """Three brokers for all tests of this process.
 
-    Each worker has brokers of its own. Two tests at the same time on the same brokers would disturb each other: a group that goes
-    while another test plans is one that the plan knows nothing about, and blocks.
+    Use unique names, leave all brokers running, and leave no group that blocks other tests. Each
+    worker has its own brokers, because two tests at the same time would disturb each other: if a
+    group disappears while another test plans, that plan is blocked.
 
-    RECONCILER_TEST_SANDBOX names a sandbox that is up already (`reconciler sandbox up --name …`), for quick repeats.
+    RECONCILER_TEST_SANDBOX names a running sandbox (`reconciler sandbox up --name …`), for quick
+    repetitions.
     """
     name = os.environ.get("RECONCILER_TEST_SANDBOX")
     if name:
@@ -40,16 +45,16 @@ def cluster() -> Iterator[Cluster]:
         assert running is not None, f"RECONCILER_TEST_SANDBOX names {name}, which is not up"
         yield running
         return
-    started = start(3, name="tests")
+    cluster = start(3, name="tests")
     try:
-        yield started
+        yield cluster
     finally:
-        stop(started)
+        stop(cluster)
 
 
 @pytest.fixture(scope="session")
 def spark_server_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the Spark Connect server of this run has its log."""
+    """Folder with the log of this run's Spark Connect server."""
     shared = _worker_input(request.config).get("spark_server")
     if shared is not None:
         yield Path(shared)
@@ -64,19 +69,22 @@ def spark_server_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest
 
 @pytest.fixture(scope="session")
 def spark_server(spark_server_folder: Path) -> str:
-    """The `sc://` address of a Spark Connect server, one for all processes of the run. It is started for the first test that asks."""
+    """The `sc://` address of a Spark Connect server that all processes of the run share.
+
+    The first test that uses it starts it.
+    """
     return shared_server.ask(spark_server_folder)
 
 
 @pytest.fixture(scope="session")
-def engine() -> Engine:
-    """One warm Spark session for all tests that scan in this process."""
-    return Engine(master="local[2]")
+def engine() -> SparkTarget:
+    """One warm Spark session for all tests of this process."""
+    return SparkTarget(master="local[2]")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _end_jvms() -> Iterator[None]:
-    """End what tests of this process started and keep warm: its Spark session, and Kafka's tools."""
+    """End the Spark session and Kafka's tools that the tests of this process started."""
     yield
     close()
     if "tests.toolbox" in sys.modules:
@@ -84,7 +92,7 @@ def _end_jvms() -> Iterator[None]:
 
 
 class MainProcess:
-    """A plugin of the process that hands tests out to workers."""
+    """A plugin of the process that distributes tests to workers."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="reconciler-tests-", ignore_cleanup_errors=True)
@@ -119,7 +127,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how to run one test that failed again."""
+    """Show the command that repeats one failed test."""
     reports = [report for outcome in ("failed", "error") for report in terminalreporter.stats.get(outcome, [])]
     if reports:
         python = Path(sys.executable)

@@ -1,4 +1,4 @@
-"""How often a test repeats something rare: a few times in `make test`, many times in `make test-long`, which a schedule runs."""
+"""The number of repetitions of rare events: few in `make test`, many in `make test-long`."""
 
 import os
 
@@ -6,5 +6,5 @@ LONG = os.environ.get("RECONCILER_TEST_LONG", "") not in ("", "0")
 
 
 def repeats(few: int, many: int) -> int:
-    """The number of repetitions of this run."""
+    """Return the number of repetitions in this run."""
     return many if LONG else few

@@ -1,14 +1,15 @@
-"""Which tests stay together, and which come first, where several worker processes share a run.
+"""Decides which tests share a worker process, and which ones start first.
 
-The tests of a file run in one process, one after the other, since they share the file's fixtures. A file whose tests share nothing is
-handed out test by test. What takes long comes first, so that no worker is left alone with it at the end.
+The tests of a file run in one process, one after the other, because they share the file's fixtures.
+The tests of a file without shared fixtures are distributed one by one. Long groups start first, so
+that no worker runs one alone at the end.
 """
 
 from collections.abc import Mapping
 
 from xdist.scheduler import LoadScopeScheduling
 
-APART = frozenset(
+SPLIT_FILES = frozenset(
     {
         "tests/e2e/test_hostile_names.py",
         "tests/e2e/test_interrupts.py",
@@ -18,7 +19,7 @@ APART = frozenset(
         "tests/properties/test_stateful.py",
     }
 )
-"""Files whose tests share no fixture, and take long enough to be handed out one by one."""
+"""Files without shared fixtures whose tests are long enough to be distributed one by one."""
 
 SECONDS: Mapping[str, float] = {
     "tests/faults/test_faults.py": 150,
@@ -40,12 +41,14 @@ SECONDS: Mapping[str, float] = {
     "tests/e2e/test_workflows.py": 45,
     "tests/e2e/test_two_at_once.py": 65,
     "tests/kafka/test_apply_rights.py": 40,
-    "tests/kafka/test_disorder.py": 40,
+    "tests/kafka/test_demo_data.py": 40,
     "tests/e2e/test_hostile_names.py": 40,
     "tests/e2e/test_hidden_groups.py": 40,
 }
-"""File → how long it takes, about; of a file whose tests run apart, the longest of them. A number that is out of date costs time,
-nothing else."""
+"""File → approximate seconds; for a file of SPLIT_FILES, those of its longest test.
+
+A wrong number costs time only.
+"""
 
 
 def file_of(nodeid: str) -> str:
@@ -53,18 +56,18 @@ def file_of(nodeid: str) -> str:
 
 
 def group_of(nodeid: str) -> str:
-    """The name of the group of tests that run in one process, one after the other."""
+    """Name of the group of tests that run in one process, one after the other."""
     file = file_of(nodeid)
-    return nodeid if file in APART else file
+    return nodeid if file in SPLIT_FILES else file
 
 
 def sort_key(nodeid: str) -> float:
-    """Long groups first; `sorted` keeps the order of the others."""
+    """Sort key that puts long groups first; `sorted` keeps the order of the others."""
     return -SECONDS.get(file_of(nodeid), 0)
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Hands out groups in the order in which they were collected."""
+    """Distributes groups in the order of their collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

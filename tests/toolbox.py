@@ -1,7 +1,7 @@
-"""Kafka's own command-line tools in one warm JVM, the independent witness of the tests: the classes that their scripts start,
-without a start each.
+"""Runs Kafka's own command-line tools in one warm JVM, to check the results of tests.
 
-`Toolbox` runs any tool. The functions below it ask the questions that many tests have, with one toolbox per cluster and process.
+`Toolbox` runs any tool without a new JVM. The functions below it answer the questions of many
+tests, with one toolbox per cluster and process.
 """
 
 import re
@@ -21,7 +21,10 @@ from reconciler.sandbox.tools import tool_class
 
 
 class Toolbox:
-    """`run(tool, …)` answers what the tool printed. Not for two threads at once: a tool prints to the JVM's standard output."""
+    """Runs tools with `run`.
+
+    A lock allows one tool at a time, because a tool prints to the JVM's standard output.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -70,15 +73,18 @@ class Toolbox:
         with self._process:  # closes the pipes, and waits
             self._process.kill()
 
-    def run(self, tool: str, *words: str) -> str:
-        """What a tool (its script's name, or its class) printed. Raises RuntimeError where its exit code is not 0."""
-        words = ("--bootstrap-server", self._cluster.bootstrap_servers, *words)
+    def run(self, tool: str, *arguments: str) -> str:
+        """Run a tool, by its script's name or its class, and return its output.
+
+        Raises RuntimeError if the exit code is not 0.
+        """
+        arguments = ("--bootstrap-server", self._cluster.bootstrap_servers, *arguments)
         with self._lock:
             self._exit.code = 0
             jvm: Any = self._gateway.jvm
-            array = self._gateway.new_array(jvm.java.lang.String, len(words))
-            for at, word in enumerate(words):
-                array[at] = word
+            array = self._gateway.new_array(jvm.java.lang.String, len(arguments))
+            for index, argument in enumerate(arguments):
+                array[index] = argument
             buffer = jvm.java.io.ByteArrayOutputStream()
             before = jvm.java.lang.System.out
             jvm.java.lang.System.setOut(jvm.java.io.PrintStream(buffer, True))
@@ -86,14 +92,14 @@ class Toolbox:
                 _resolve(jvm, tool_class(self._cluster, tool)).main(array)
             finally:
                 jvm.java.lang.System.setOut(before)
-            said = str(buffer.toString())
+            output = str(buffer.toString())
         if self._exit.code:
-            raise RuntimeError(f"{tool} {' '.join(words)}: exit code {self._exit.code}: {said[-500:]}")
-        return said
+            raise RuntimeError(f"{tool} {' '.join(arguments)}: exit code {self._exit.code}: {output[-500:]}")
+        return output
 
 
 class _Exit:
-    """Kafka's tools end by ending the JVM; here they only say their code."""
+    """Records the exit code of a tool, which otherwise ends the JVM."""
 
     def __init__(self) -> None:
         self.code = 0
@@ -106,49 +112,52 @@ class _Exit:
 
 
 def _resolve(jvm: Any, name: str) -> Any:
-    found = jvm
+    node = jvm
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        node = getattr(node, part)
+    return node
 
 
 _TOOLBOXES: dict[str, Toolbox] = {}
 """Bootstrap servers → the toolbox of this process for that cluster."""
 
 
-def run_kafka_tool(cluster: Cluster, tool: str, *words: str) -> str:
-    """What a tool printed, run in this process's JVM for that cluster. Raises RuntimeError where its exit code is not 0."""
+def run_kafka_tool(cluster: Cluster, tool: str, *arguments: str) -> str:
+    """Run a tool in this process's JVM for a cluster and return its output.
+
+    Raises RuntimeError if the exit code is not 0.
+    """
     toolbox = _TOOLBOXES.get(cluster.bootstrap_servers)
     if toolbox is None:
         toolbox = _TOOLBOXES[cluster.bootstrap_servers] = Toolbox(cluster)
-    return toolbox.run(tool, *words)
+    return toolbox.run(tool, *arguments)
 
 
 def close_toolboxes() -> None:
-    """End the JVMs that `run_kafka_tool` started."""
+    """End the JVMs of `run_kafka_tool`."""
     while _TOOLBOXES:
         _TOOLBOXES.popitem()[1].close()
 
 
 def log_start_offsets(cluster: Cluster, topic: str) -> dict[int, int]:
-    """Partition → log start offset, by kafka-get-offsets."""
+    """Map partitions to log start offsets, from kafka-get-offsets."""
     rows = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", topic, "--time", "earliest").split()
     return {int(row.split(":")[1]): int(row.split(":")[2]) for row in rows}
 
 
 def list_groups(cluster: Cluster) -> set[str]:
-    """Names of all consumer groups, by kafka-consumer-groups."""
+    """Names of all consumer groups, from kafka-consumer-groups."""
     return set(run_kafka_tool(cluster, "kafka-consumer-groups", "--list").split())
 
 
 def committed_offsets(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
-    """Partition → committed offset of a group, by kafka-consumer-groups."""
+    """Map partitions to committed offsets of a group, from kafka-consumer-groups."""
     rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", "--group", group)
     return {int(number): int(offset) for number, offset in re.findall(rf"{re.escape(topic)}\s+(\d+)\s+(\d+)", rows)}
 
 
 def partition_leaders(cluster: Cluster, topic: str) -> dict[int, tuple[int, int]]:
-    """Partition → (leader, preferred replica), by kafka-topics."""
+    """Map partitions to (leader, preferred leader), from kafka-topics."""
     rows = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", topic)
     matches = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\d+)", rows)
     return {int(number): (int(leader), int(preferred)) for number, leader, preferred in matches}

@@ -1,7 +1,8 @@
-"""A Markdown file as a phone shows it in GitHub: `python docs/images/phone.py COMMENT.md PICTURE.png`. Needs a Chromium on PATH.
+"""Renders a Markdown file as GitHub shows it on a phone: `python docs/images/phone.py COMMENT.md PICTURE.png`.
 
-GitHub's rules as far as the comments use them (CommonMark, tables, raw HTML), its font sizes and its 390 points of width; not its emoji,
-mentions or sanitizer. How the pictures beside this file were made.
+It made the pictures in this folder and needs Chromium on PATH. It follows GitHub as far as the
+comments need it (CommonMark, tables, raw HTML, font sizes, a width of 390 points), without emoji,
+mentions and the sanitizer.
 """
 
 import shutil
@@ -33,7 +34,7 @@ summary { cursor: pointer }
 
 
 def page(markdown: str) -> str:
-    """The comment as a web page."""
+    """Return the comment as a web page."""
     body = MarkdownIt("commonmark", {"html": True, "breaks": True}).enable("table").render(markdown)
     head = "<b>github-actions</b> bot commented"
     return (
@@ -42,28 +43,28 @@ def page(markdown: str) -> str:
     )
 
 
-def shoot(source: Path, picture: Path, *, height: int) -> None:
-    """Take the picture, twice as sharp as the page is wide."""
+def take_screenshot(source: Path, picture: Path, *, height: int) -> None:
+    """Write a screenshot with two pixels per point."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         sys.exit("no chromium on PATH")
     with tempfile.TemporaryDirectory() as folder:
         html = Path(folder) / "page.html"
         html.write_text(page(source.read_text(encoding="utf-8")), encoding="utf-8")
-        # A headless window is never narrower than 500 points, so the page stands in a frame of a phone's width.
+        # A headless window has at least 500 points, so a frame gives the page the width of a phone.
         frame = Path(folder) / "frame.html"
         frame.write_text(
             f'<body style="margin:0"><iframe src="page.html" width="{WIDTH}" height="{height}" style="border:0">'
         )
-        words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2"]
-        words += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-        words += [
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2"]
+        options += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+        options += [
             f"--user-data-dir={folder}/profile",
             f"--window-size={WIDTH},{height}",
             f"--screenshot={picture.resolve()}",
         ]
-        subprocess.run([browser, *words, frame.as_uri()], check=True, capture_output=True, timeout=120)
+        subprocess.run([browser, *options, frame.as_uri()], check=True, capture_output=True, timeout=120)
 
 
 if __name__ == "__main__":
-    shoot(Path(sys.argv[1]), Path(sys.argv[2]), height=int(sys.argv[3]) if len(sys.argv) > 3 else 1400)
+    take_screenshot(Path(sys.argv[1]), Path(sys.argv[2]), height=int(sys.argv[3]) if len(sys.argv) > 3 else 1400)

@@ -3,41 +3,60 @@
 The file is written whole or not at all. `schema()` describes it; the outcomes themselves are made in the applier.
 """
 
-import json
-import os
-import tempfile
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from reconciler.model.entry import operation_of, request_of
+from reconciler.atomic_file import write_file
+from reconciler.codec import DIALECT, Codec, Schema, document
+from reconciler.model.bounds import InstantMs, Total
+from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.quoting import harmless_json
 
-FORMAT_VERSION = "1.0"
-SCHEMA_ID = "urn:kafka-reconciler:schema:results:1"
+FORMAT_VERSION = "2.0"
+SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
 EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_STALE, EXIT_PARTLY = 0, 1, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """What the results are of. Times are epoch milliseconds; `exit_code` is the process's."""
+class ResultsHeader:
+    """What became of a plan: the run, the process's `exit_code`, and the limits and protections that refuse the plan by now."""
 
+    format_version: str = FORMAT_VERSION
+    kind: Literal["Results"] = "Results"
+    schema: str = field(default=SCHEMA_ID, metadata={"name": "$schema"})
+    tool_version: str
     run_id: str
     plan_digest: str
     cluster: str
     cluster_id: str
-    started_at_ms: int
-    finished_at_ms: int
+    started_at_ms: InstantMs
+    finished_at_ms: InstantMs
     interrupted: bool
     exit_code: int
-    tool_version: str
     refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """What became of one action: why in words, the broker's error name, and what the cluster showed afterwards (null: not read).
+
+    `sends`: how often the request went out; `possible`: one may have been carried out, whatever the status; `removed_max`: upper
+    bound of the records removed by this run.
+    """
+
+    address: Address
+    operation: str
+    request: Mapping[str, str | int]
+    status: Status
+    detail: str
+    code: str | None
+    read_back: str | None
+    sends: int
+    possible: bool
+    removed_max: Total
 
 
 def exit_code(outcomes: Iterable[Outcome]) -> int:
@@ -67,121 +86,48 @@ def may_have_written(outcome: Outcome) -> bool:
     return outcome.sends > 0 and outcome.read_back is None
 
 
-def dumps(outcomes: Iterable[Outcome], header: Header) -> str:
-    """The document as text: header first, then one outcome per line in address order."""
-    return "".join(_lines(outcomes, header))
+def dumps(outcomes: Iterable[Outcome], header: ResultsHeader) -> str:
+    """Return the document as text: header first, then one outcome per line in address order."""
+    return "".join(_pieces(outcomes, header))
 
 
-def write(path: Path, outcomes: Iterable[Outcome], header: Header) -> None:
+def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
     """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(_lines(outcomes, header))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    write_file(path, _pieces(outcomes, header), mode=0o644)
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema of the document (schemas/results.json)."""
-    made = _Document.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made}
+def schema() -> Schema:
+    """Return the JSON Schema of the document (schemas/results.json)."""
+    [made], definitions = _HEADER.schemas()
+    [row], more = _ROW.schemas()
+    counts = {"type": "object", "properties": {status.value: {"type": "integer", "minimum": 0} for status in Status}}
+    made["properties"] |= {"summary": counts, "outcomes": {"type": "array", "items": row}}
+    made["required"] += ["summary", "outcomes"]
+    return {"$schema": DIALECT, "$id": SCHEMA_ID, **made, "title": "Results", "$defs": definitions | more}
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+_HEADER = Codec(ResultsHeader)
+_ROW = Codec(ResultRow)
 
 
-class _Tool(_Strict):
-    version: str
-
-
-class _Cluster(_Strict):
-    name: str
-    cluster_id: str
-
-
-class _Line(_Strict):
-    """What became of one action."""
-
-    address: str
-    operation: Literal["delete_records", "delete_group", "elect_leader"]
-    request: dict[str, str | int]
-    status: Status
-    detail: str = Field(description="why, in words")
-    code: str | None = Field(description="the broker's error name, where there was one")
-    read_back: str | None = Field(description="what the cluster showed afterwards; null: not read")
-    sends: int = Field(ge=0, description="how often the request went out")
-    possible: bool = Field(description="a request may have been carried out, whatever the status")
-    removed_max: int = Field(ge=0, description="upper bound of the records removed by this run")
-
-
-class _Document(_Strict):
-    """What became of a plan."""
-
-    format_version: str = Field(description="a minor version adds fields; refuse an unknown major")
-    kind: Literal["Results"]
-    schema_: str = Field(alias="$schema")
-    tool: _Tool
-    run_id: str
-    plan_digest: str
-    cluster: _Cluster
-    started_at: str = Field(description="RFC 3339, UTC")
-    finished_at: str = Field(description="RFC 3339, UTC")
-    interrupted: bool
-    exit_code: int
-    refused: list[str] = Field(description="limits and protections that refuse the plan as it stands now")
-    summary: dict[Status, int] = Field(description="outcomes of each status")
-    outcomes: list[_Line] = Field(description="in address order, one per line")
-
-
-def _lines(outcomes: Iterable[Outcome], header: Header) -> Iterable[str]:
+def _pieces(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
     ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
     tally = Counter(outcome.status for outcome in ended)
-    head = {
-        "format_version": FORMAT_VERSION,
-        "kind": "Results",
-        "$schema": SCHEMA_ID,
-        "tool": {"version": header.tool_version},
-        "run_id": header.run_id,
-        "plan_digest": header.plan_digest,
-        "cluster": {"name": header.cluster, "cluster_id": header.cluster_id},
-        "started_at": _instant(header.started_at_ms),
-        "finished_at": _instant(header.finished_at_ms),
-        "interrupted": header.interrupted,
-        "exit_code": header.exit_code,
-        "refused": list(header.refused),
-        "summary": {status.value: tally[status] for status in Status},
-    }
-    yield "{\n"
-    for key, value in head.items():
-        yield harmless_json(f"  {json.dumps(key)}: {json.dumps(value)},\n")
-    yield '  "outcomes": ['
-    for at, outcome in enumerate(ended):
-        yield ("," if at else "") + "\n    " + harmless_json(json.dumps(_line(outcome)))
-    yield "\n  ]\n}\n" if ended else "]\n}\n"
+    summary = {status.value: tally[status] for status in Status}
+    rows = map(_ROW.encode, map(_row, ended))
+    return document([*_HEADER.fields(header).items(), ("summary", summary), ("outcomes", rows)])
 
 
-def _line(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "address": str(outcome.action.address),
-        "operation": operation_of(outcome.action),
-        "request": dict(request_of(outcome.action)),
-        "status": outcome.status.value,
-        "detail": outcome.detail,
-        "code": outcome.code,
-        "read_back": outcome.read_back,
-        "sends": outcome.sends,
-        "possible": outcome.possible,
-        "removed_max": outcome.removed_max,
-    }
-
-
-def _instant(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _row(outcome: Outcome) -> ResultRow:
+    return ResultRow(
+        address=outcome.action.address,
+        operation=outcome.action.OPERATION,
+        request=outcome.action.request(),
+        status=outcome.status,
+        detail=outcome.detail,
+        code=outcome.code,
+        read_back=outcome.read_back,
+        sends=outcome.sends,
+        possible=outcome.possible,
+        removed_max=outcome.removed_max,
+    )

@@ -1,1 +1,1 @@
-"""Arguments, printing and exit codes: the only package that prints. One file per command; logic lives in pipeline.py and below."""
+"""The command line: arguments, printing and exit codes. One file per command; nothing else prints."""

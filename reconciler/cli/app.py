@@ -1,4 +1,4 @@
-"""The commands put together, and the one place where an exception becomes a line on stderr and an exit code."""
+"""Runs one command, and turns every exception into one line on stderr and an exit code."""
 
 import errno
 import logging
@@ -11,19 +11,19 @@ from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
-from reconciler.cli.verbs import outlined
+from reconciler.cli.commands import build_app
 from reconciler.errors import ManifestsInvalid, ReconcilerError
 
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""What the pages of --help, which typer prints, fail with on a full disk. Files name themselves in errors of their own."""
+"""Errors of the help pages, which typer prints, on a full disk. Files have their own errors."""
 
-app = outlined()
+app = build_app()
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         console.write(f"reconciler {__version__}\n")
         raise typer.Exit
 
@@ -38,27 +38,27 @@ def _root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return the process's exit code. Never raises: a bug is a message, a traceback under -v, and exit 1."""
-    words = list(arguments)
-    if words[:2] == ["plan", "diff"]:  # a verb of its own, though it reads as one of plan's
-        words[:2] = ["plan-diff"]
+    """Run one command and return the exit code of the process.
+
+    Never raises: a bug is a message, a traceback with -v, and exit 1.
+    """
     try:
-        answer = app(args=words, prog_name="reconciler", standalone_mode=False)
-        return answer if isinstance(answer, int) else 0
-    except TyperException as wrong:
-        message = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        if message.startswith("Usage: "):  # a group of verbs without one
-            console.say(message)
+        result = app(args=list(arguments), prog_name="reconciler", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if message.startswith("Usage: "):  # a group of commands without one of them
+            console.print_stderr(message)
         elif message:
-            console.fail(f"{message} (see reconciler --help)")
+            console.print_error(f"{message} (see reconciler --help)")
         return EXIT_USAGE
-    except ManifestsInvalid as invalid:
-        return invalid.exit_code  # the command has shown the diagnostics
+    except ManifestsInvalid as error:
+        return error.exit_code  # the command has printed the diagnostics
     except ReconcilerError as error:
-        console.fail(str(error))
+        console.print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        console.fail("interrupted before anything was written")
+        console.print_error("interrupted before anything was written")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         console.discard_stdout()
@@ -66,16 +66,16 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in _NO_SPACE:
             return _report_bug(error)
-        console.fail(f"standard output could not be written: {error.strerror}")
+        console.print_error(f"standard output could not be written: {error.strerror}")
         return 1
-    except Exception as bug:  # noqa: BLE001  the last line of defence: nobody should read a traceback at night
-        return _report_bug(bug)
+    except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
+        return _report_bug(error)
 
 
-def _report_bug(bug: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
-        traceback.print_exception(bug)
-    console.fail(
-        f"this is a bug in reconciler {__version__}: {type(bug).__name__}: {bug} (run again with -v for where)"
+        traceback.print_exception(error)
+    console.print_error(
+        f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error} (run again with -v for a traceback)"
     )
     return 1

@@ -1,4 +1,4 @@
-"""`reconciler apply`: executes a saved plan, or plans, asks and executes. Changes nothing by default."""
+"""`reconciler apply`: carry out a saved plan, or plan and ask for confirmation first."""
 
 import sys
 from pathlib import Path
@@ -6,126 +6,111 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.apply import results as results_file
-from reconciler.apply.settings import Settings as Sizes
+from reconciler.apply.tuning import Tuning
 from reconciler.cli import common, console
-from reconciler.cli.interrupts import graceful
+from reconciler.cli.common import PlanAndPaths
 from reconciler.cli.plan import show_plan
 from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.signals import handle_signals
 from reconciler.errors import PlanUnusable, Refused, UsageError
-from reconciler.load.manifest_set import ClusterManifests
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Applied
-from reconciler.plan import document, render
-
-Words = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        parser=common.path,
-        metavar="[PLAN] [PATHS]",
-        help="A saved plan (*.json), then manifest files and folders.",
-        show_default=False,
-    ),
-]
+from reconciler.pipeline import ApplyResult
+from reconciler.plan import plan_file
 
 
 @accepts_settings
 def apply(
     settings: Settings,
-    words: Words = None,
+    words: PlanAndPaths = None,
     expect_digest: Annotated[
-        str | None, typer.Option("--expect-digest", help="Refuse any other plan than this one.")
+        str | None, typer.Option("--expect-digest", help="Refuse a plan with another digest.")
     ] = None,
-    results: Annotated[Path | None, typer.Option("--results", help="Write results.json there.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck everything, send nothing.")] = False,
+    results: Annotated[Path | None, typer.Option("--results", help="Write the results as JSON to this file.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck all actions, and send no request.")] = False,
     batch: Annotated[
         int | None,
-        typer.Option("--batch", min=1, metavar="N", help="At most N subjects in one request.", show_default=False),
+        typer.Option("--batch", min=1, metavar="N", help="Most subjects in one request.", show_default=False),
     ] = None,
 ) -> int:
-    """Carry out a saved plan, or plan, print and ask.
+    """Carry out a saved plan, or plan and ask for confirmation.
 
-    Without a plan file the cluster's name has to be typed; without a terminal that is refused.
+    Without a saved plan, the user must type the name of the cluster, which needs a terminal.
     """
     console.prepare(settings, results)
-    words = words or []
-    saved = words[0] if words and words[0].suffix == ".json" else None
-    paths = words[1:] if saved else words
-    if saved is None and (settings.no_input or not sys.stdin.isatty()):
+    plan, paths = common.split_plan_and_paths(words)
+    if plan is None and (settings.no_input or not sys.stdin.isatty()):
         raise UsageError(
-            "apply without a plan file asks, and there is no terminal: save a plan with `plan --out plan.json` and apply that"
+            "apply without a saved plan asks for confirmation, and standard input is no terminal: save a plan with "
+            "`plan --out plan.json` and apply that file"
         )
-    planned = document.read(saved) if saved else None
-    now_ms = common.clock()()
-    if planned:
-        _refuse(planned, expect_digest, now_ms)
-    manifests = common.load(paths, settings, now_ms=now_ms)
-    part = common.one_cluster(manifests, settings, wanted_id=planned.cluster_id if planned else None)
-    if planned is None:
+    now_ms = common.now_ms()
+    if plan is not None:
+        _check_plan(plan, expect_digest, now_ms)
+    manifests = common.load(paths, settings)
+    part = common.one_cluster(manifests, settings, cluster_id=plan.cluster_id if plan else None)
+    if plan is None:
         with common.running(settings) as run:
-            planned = pipeline.plan(part, run)
-        show_plan(planned, settings)
-        _refuse(planned, expect_digest, now_ms)
-        _confirm(planned, part)
-    sizes = Sizes() if batch is None else Sizes().no_larger_than(batch)
-    return _execute(planned, part, settings, results=results, dry_run=dry_run, sizes=sizes)
+            plan = pipeline.plan(part, run)
+        show_plan(plan, settings)
+        _check_plan(plan, expect_digest, now_ms)
+        _confirm(plan, part)
+    tuning = Tuning(batch_max=batch)
+    return _execute(plan, part, settings, results=results, dry_run=dry_run, tuning=tuning)
 
 
-def _refuse(planned: Plan, expect_digest: str | None, now_ms: int) -> None:
-    digest = document.digest(planned)
+def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
+    """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
+    digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
         raise PlanUnusable(
-            f"the plan's digest is {digest}, expected {expect_digest or 'one, and the text given is empty'}: nothing was done; apply the plan that was approved"
+            f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
+            f"plan that was approved"
         )
-    if now_ms > planned.expires_at_ms:
-        late_s = (now_ms - planned.expires_at_ms) // 1000
+    if now_ms > plan.expires_at_ms:
+        late_s = (now_ms - plan.expires_at_ms) // 1000
         raise PlanUnusable(f"the plan expired {late_s} s ago: nothing was done; plan again")
-    if planned.refused:
-        raise Refused("; ".join(verdict.message for verdict in planned.refused))
+    if plan.refused:
+        raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
 
-def _confirm(planned: Plan, part: ClusterManifests) -> None:
-    if not planned.actions:
+def _confirm(plan: Plan, part: ClusterManifests) -> None:
+    if not plan.actions:
         return
     name = part.cluster.metadata.name
-    answer = console.ask(f"Type the cluster's name ({name}) to carry this out:")
+    answer = console.ask(f"Type the name of the cluster ({name}) to apply this plan:")
     if answer != name:
         raise Refused(f"{answer!r} is not {name!r}: nothing was done")
 
 
 def _execute(
-    planned: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, sizes: Sizes
+    plan: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, tuning: Tuning
 ) -> int:
-    # Results, too, are written under it: a Ctrl-C that comes then must not end in "nothing was written".
-    with graceful() as stop:
+    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
+    # before anything was written".
+    with handle_signals() as stop:
         with common.running(settings) as run:
-            applied = pipeline.apply(planned, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, sizes=sizes)
+            applied = pipeline.apply(plan, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, tuning=tuning)
         if results:
-            with console.telling_results():
+            with console.report_write_errors():
                 results_file.write(results, applied.outcomes, applied.header)
-        with console.telling_results():
+        with console.report_write_errors():
             show_results(applied, settings)
     for message in applied.refused:
-        console.fail(message)
+        console.print_error(message)
     return applied.exit_code
 
 
-def show_results(applied: Applied, settings: Settings) -> None:
-    """What became of the plan, in each wanted format."""
-
-    def rendered(chosen: Format, colour: bool) -> str:
-        match chosen:
-            case Format.TEXT:
-                lines = render.results_text(applied.plan, applied.outcomes, width=common.terminal_width())
-                return console.styled(lines, colour=colour)
-            case Format.MD:
-                return render.results_markdown(applied.plan, applied.outcomes)
-            case Format.JSON:
-                return results_file.dumps(applied.outcomes, applied.header)
-            case Format.GITHUB:
-                return render.results_github(applied.plan, applied.outcomes)
-            case Format.SARIF:
-                raise UsageError("-o sarif: results come as text, md, json or github")
-
-    console.emit(settings, rendered)
+def show_results(applied: ApplyResult, settings: Settings) -> None:
+    """Write the outcomes of a plan in the selected formats."""
+    outcomes = applied.outcomes
+    tree = report.results_report(applied.plan, outcomes)
+    renderers: dict[Format, console.Renderer] = {
+        Format.TEXT: lambda color: console.styled(report.write_lines(tree, width=common.terminal_width()), color=color),
+        Format.MD: lambda _color: report.write_markdown(tree),
+        Format.JSON: lambda _color: results_file.dumps(outcomes, applied.header),
+        Format.GITHUB: lambda _color: report.write_annotations(tree),
+    }
+    console.emit_formats(settings, "a result", renderers)

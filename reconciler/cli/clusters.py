@@ -1,4 +1,4 @@
-"""`reconciler clusters`: the names of the clusters that the manifests are about, for scripts and workflow matrices."""
+"""`reconciler clusters`: list cluster names for scripts and workflow matrices."""
 
 import json
 from typing import Annotated
@@ -8,7 +8,6 @@ import typer
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
-from reconciler.errors import UsageError
 from reconciler.model.action import Mode
 
 
@@ -16,28 +15,22 @@ from reconciler.model.action import Mode
 def clusters(
     settings: Settings,
     paths: Paths = None,
-    mode: Annotated[Mode | None, typer.Option("--mode", help="Only clusters with a policy of this mode.")] = None,
+    mode: Annotated[Mode | None, typer.Option("--mode", help="List only clusters with a policy in this mode.")] = None,
 ) -> int:
-    """List the clusters that the manifests name.
+    """List the clusters of the manifests.
 
-    A line each, or with -o json one list. Connects to nothing.
+    One name per line, or one JSON list with -o json. Connects to no cluster.
     """
     console.start_logging(settings)
-    manifests = common.load(paths, settings, now_ms=common.clock()())
+    manifests = common.load(paths, settings)
     names = [
         part.cluster.metadata.name
         for part in common.clusters(manifests, settings)
         if mode is None or any(policy.mode is mode for policy in part.policies)
     ]
-
-    def rendered(chosen: Format, _colour: bool) -> str:
-        match chosen:
-            case Format.TEXT:
-                return "".join(f"{name}\n" for name in names)
-            case Format.JSON:
-                return json.dumps(names) + "\n"
-            case Format.MD | Format.GITHUB | Format.SARIF:
-                raise UsageError(f"-o {chosen}: the clusters come as text or json")
-
-    console.emit(settings, rendered)
+    renderers: dict[Format, console.Renderer] = {
+        Format.TEXT: lambda _color: "".join(f"{name}\n" for name in names),
+        Format.JSON: lambda _color: json.dumps(names) + "\n",
+    }
+    console.emit_formats(settings, "the list of clusters", renderers)
     return 0

@@ -1,7 +1,7 @@
-"""What several commands do first: load manifests and show what is wrong with them, choose clusters, set up the run."""
+"""What several commands share: arguments, manifests, the selection of clusters, and the run."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,99 +12,113 @@ from reconciler import pipeline
 from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.errors import ManifestsInvalid, UsageError
-from reconciler.load.diagnostics import Diagnostic, Rendering, render
-from reconciler.load.manifest_set import ClusterManifests, ManifestSet
-from reconciler.pipeline import Run
-from reconciler.scan.session import Engine
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.model.plan import Plan
+from reconciler.pipeline import RunOptions
+from reconciler.plan import plan_file
+from reconciler.scan.session import SparkTarget
 
 
-def path(word: str) -> Path:
-    """A path as somebody typed it. Raises BadParameter for an empty one."""
-    if not word:  # an unset variable in somebody's script; as a Path it would be the whole current folder
-        raise typer.BadParameter("an empty path: say . for the current folder, or leave it out for manifests/")
+def parse_path(word: str) -> Path:
+    """Parse a path argument. Raises BadParameter for an empty one."""
+    if not word:  # an unset variable of a script; Path("") would be the whole current folder
+        raise typer.BadParameter("an empty path: write . for the current folder, or omit it for manifests/")
     return Path(word)
 
 
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(
-        parser=path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
+        parser=parse_path, metavar="PATHS", help="Manifest files and folders. Default: manifests/", show_default=False
     ),
 ]
-Stop = Callable[[], bool]
+PlanAndPaths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        parser=parse_path,
+        metavar="[PLAN] [PATHS]",
+        help="A saved plan (*.json), then manifest files and folders. Default: manifests/",
+        show_default=False,
+    ),
+]
+DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
+Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 DEFAULT_PATHS = (Path("manifests"),)
 
 
-def diagnostics_text(found: Sequence[Diagnostic], chosen: Format) -> str:
-    """Diagnostics in one of the formats that manifests have. Raises UsageError for the others."""
-    match chosen:
-        case Format.TEXT:
-            return render(found, Rendering.TEXT)
-        case Format.JSON:
-            return render(found, Rendering.JSON)
-        case Format.GITHUB:
-            return render(found, Rendering.GITHUB)
-        case Format.SARIF:
-            return render(found, Rendering.SARIF)
-        case Format.MD:
-            raise UsageError("-o md: diagnostics come as text, json, github or sarif")
-
-
-def load(paths: list[Path] | None, settings: Settings, *, now_ms: int) -> ManifestSet:
-    """The manifests; where they are wrong, every diagnostic is shown before ManifestsInvalid goes on its way."""
+def diagnostics_text(diagnostics: Sequence[Diagnostic], output: Format) -> str:
+    """Render diagnostics. Raises UsageError for a format that they do not have."""
     try:
-        return pipeline.load(paths or DEFAULT_PATHS, now_ms=now_ms, cluster=settings.cluster)
-    except ManifestsInvalid as invalid:
-        chosen = settings.output if settings.output in (Format.JSON, Format.GITHUB, Format.SARIF) else Format.TEXT
-        found = [each for each in invalid.diagnostics if isinstance(each, Diagnostic)]
-        shown = diagnostics_text(found, chosen)
-        if chosen is Format.TEXT:
-            console.say(shown.rstrip("\n"))
+        rendering = Rendering(output.value)
+    except ValueError:
+        raise UsageError(f"-o {output}: diagnostics have the formats {', '.join(Rendering)}") from None
+    return render(diagnostics, rendering)
+
+
+def load(paths: list[Path] | None, settings: Settings) -> ManifestSet:
+    """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
+    try:
+        return pipeline.load(paths or DEFAULT_PATHS, now_ms=now_ms(), cluster=settings.cluster)
+    except ManifestsInvalid as error:
+        diagnostics = [diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic)]
+        output = Format.TEXT if settings.output is Format.MD else settings.output
+        text = diagnostics_text(diagnostics, output)
+        if output is Format.TEXT:
+            console.print_stderr(text.rstrip("\n"))
         else:
-            console.write(shown)
+            console.write(text)
         raise
 
 
+def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
+    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable."""
+    words = words or []
+    if words and words[0].suffix == ".json":
+        return plan_file.read(words[0]), words[1:]
+    return None, words
+
+
 def clusters(manifests: ManifestSet, settings: Settings) -> Iterator[ClusterManifests]:
-    """Each cluster's share of the set; only one with --cluster."""
-    names = [settings.cluster] if settings.cluster else [cluster.metadata.name for cluster in manifests.clusters]
-    for name in names:
-        yield manifests.for_cluster(name)
+    """Yield the manifests of each cluster; with --cluster only of that one."""
+    return iter((manifests.for_cluster(settings.cluster),)) if settings.cluster else manifests.by_cluster()
 
 
-def one_cluster(manifests: ManifestSet, settings: Settings, *, wanted_id: str | None = None) -> ClusterManifests:
-    """The one cluster that is meant: by --cluster, by the id in a plan, or because there is only one. Raises UsageError."""
+def one_cluster(manifests: ManifestSet, settings: Settings, *, cluster_id: str | None = None) -> ClusterManifests:
+    """Return the manifests of one cluster: of --cluster, of the plan's cluster id, or of the only one.
+
+    Raises UsageError if several remain.
+    """
     if settings.cluster:
         return manifests.for_cluster(settings.cluster)
-    matching = [c.metadata.name for c in manifests.clusters if wanted_id is None or c.spec.cluster_id == wanted_id]
-    if len(matching) == 1:
-        return manifests.for_cluster(matching[0])
-    if not matching and len(manifests.clusters) == 1:
-        return manifests.for_cluster(manifests.clusters[0].metadata.name)
-    known = ", ".join(c.metadata.name for c in manifests.clusters)
-    raise UsageError(f"the manifests hold {len(manifests.clusters)} clusters ({known}): choose one with --cluster NAME")
+    names = [cluster.metadata.name for cluster in manifests.clusters]
+    matches = [c.metadata.name for c in manifests.clusters if cluster_id is None or c.spec.cluster_id == cluster_id]
+    for candidates in (matches, names):
+        if len(candidates) == 1:
+            return manifests.for_cluster(candidates[0])
+    raise UsageError(f"the manifests hold {len(names)} clusters ({', '.join(names)}): select one with --cluster NAME")
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Run]:
-    """The run that the settings ask for, with progress shown while it lasts."""
+def running(settings: Settings) -> Iterator[RunOptions]:
+    """Set up a run by the settings, and show its progress until the block ends."""
     console.start_logging(settings)
-    engine = Engine(
+    engine = SparkTarget(
         master=settings.spark_master or "local[*]",
         remote=settings.spark_remote or None,
         conf=settings.conf(),
     )
     with console.progress(settings) as progress:
-        yield Run(engine=engine, timeout_s=settings.timeout, progress=progress, clock=clock())
+        yield RunOptions(engine=engine, timeout_s=settings.timeout, progress=progress, clock=now_ms)
 
 
-def clock() -> Callable[[], int]:
-    """The wall clock; the only one that commands read."""
-    return pipeline.wall_clock_ms
+def now_ms() -> int:
+    """Read the wall clock; the only place where commands read it."""
+    return pipeline.wall_clock_ms()
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal, or of COLUMNS; None where the output is not a terminal."""
+    """Return the columns of the terminal, or of COLUMNS; None: the output is no terminal."""
     if columns := os.environ.get("COLUMNS", ""):
         return int(columns) if columns.isdigit() and int(columns) > 0 else None
     try:

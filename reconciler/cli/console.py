@@ -1,4 +1,7 @@
-"""Where words go: results to stdout, progress and logs to stderr. Colour, terminals and NO_COLOR are decided here and nowhere else."""
+"""Prints results to stdout, and progress, errors and logs to stderr.
+
+Only this module decides about color, terminals and NO_COLOR.
+"""
 
 import errno
 import io
@@ -7,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -18,11 +21,11 @@ from rich.text import Text
 
 from reconciler.cli.settings import Color, Format, LogFormat, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
-from reconciler.model.quoting import harmless, harmless_json
+from reconciler.text.escape import escape_text, harmless_json
 
 
-def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
-    """Whether to colour: `--color` decides, and `auto` asks the terminal and NO_COLOR."""
+def use_color(settings: Settings, *, stream_is_terminal: bool) -> bool:
+    """Return whether to use color. `auto` depends on the terminal, NO_COLOR and TERM."""
     match settings.color:
         case Color.ALWAYS:
             return True
@@ -33,22 +36,25 @@ def coloured(settings: Settings, *, stream_is_terminal: bool) -> bool:
 
 
 def write(text: str) -> None:
-    """Write text to stdout as UTF-8, whatever the terminal's encoding. Raises OutputUnwritten, and BrokenPipeError where the reader left."""
-    with _written("standard output"):
+    """Write text to stdout as UTF-8, whatever the terminal's encoding.
+
+    Raises OutputUnwritten, and BrokenPipeError if the reader closed the pipe.
+    """
+    with _write_errors("standard output"):
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.flush()
 
 
-def fail(message: str) -> None:
-    """Print one error line to stderr, with control and other invisible characters of names escaped."""
+def print_error(message: str) -> None:
+    """Print one error line to stderr, with invisible characters escaped."""
     with suppress(OSError):  # the results come first; a failure to write them must not hide the error
         sys.stdout.flush()
-    say(f"error: {harmless(message)}")
+    print_stderr(f"error: {escape_text(message)}")
 
 
-def say(message: str) -> None:
-    """Print one line to stderr. A reader that left must not stop an apply half-way."""
+def print_stderr(message: str) -> None:
+    """Print one line to stderr. A closed pipe must not stop an apply half-way."""
     with suppress(OSError):
         print(message, file=sys.stderr, flush=True)
 
@@ -59,16 +65,16 @@ class _UnfailingFile(io.FileIO):
     def write(self, data: Any, /) -> int:
         try:
             written = super().write(data)
-        except OSError:  # the reader left, the disk is full
+        except OSError:  # a closed pipe or a full disk
             return len(data)
         return len(data) if written is None else written  # None: a pipe in non-blocking mode is full
 
 
 def unfailing_stderr() -> TextIO:
-    """Return a stream on stderr's file that never raises OSError, neither for a write nor for the flush at the interpreter's exit.
+    """Return a stream on stderr's file that never raises OSError, not even when Python exits.
 
-    It covers every writer: print, logging, warnings, tracebacks of threads. Without it, text that a failed write left in the buffer
-    fails once more at exit, and Python replaces the exit code by 120.
+    It covers every writer: print, logging, warnings, tracebacks of threads. Without it, text that a
+    failed write left in the buffer fails again at exit, and Python replaces the exit code by 120.
     """
     try:
         descriptor = sys.stderr.fileno()
@@ -78,44 +84,66 @@ def unfailing_stderr() -> TextIO:
     return io.TextIOWrapper(buffer, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
 
 
-def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
-    """The result in the chosen format to stdout, and in each `--output-file` format to its file. `render(format, coloured)`.
+Renderer = Callable[[bool], str | Iterable[str]]
+"""Renders a result in one format. The argument: whether to use color."""
 
-    What is rendered in parts is written in parts: it may be larger than anybody wants to hold. Raises OutputUnwritten, and BrokenPipeError.
+
+def emit(settings: Settings, render: Callable[[Format, bool], str | Iterable[str]]) -> None:
+    """Write a result to stdout in the format of `-o`, and to a file for each `--output-file`.
+
+    `render(format, color)`. A result of several parts is written part by part, because it may be
+    large. Raises OutputUnwritten and BrokenPipeError.
     """
-    for chosen, path in settings.formats():
-        made = render(chosen, False)  # before the file is emptied: it may be a format that is none here
-        with _written(f"--output-file {path}"):
+    for output, path in settings.formats():
+        text = render(output, False)  # before the file is truncated: the format may be unsupported
+        with _write_errors(f"--output-file {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8") as stream:
-                stream.writelines(_parts(made))
-    for part in _parts(render(settings.output, coloured(settings, stream_is_terminal=sys.stdout.isatty()))):
+                stream.writelines(_parts(text))
+    for part in _parts(render(settings.output, use_color(settings, stream_is_terminal=sys.stdout.isatty()))):
         write(part)
 
 
+def emit_formats(settings: Settings, subject: str, renderers: Mapping[Format, Renderer]) -> None:
+    """Write a result as `emit` does. Raises UsageError for a format without a renderer.
+
+    `subject` begins the sentence of that error, as in "a plan".
+    """
+
+    def render(output: Format, color: bool) -> str | Iterable[str]:
+        if output not in renderers:
+            raise UsageError(f"-o {output}: {subject} has the formats {', '.join(renderers)}")
+        return renderers[output](color)
+
+    emit(settings, render)
+
+
 @contextmanager
-def _written(where: str) -> Iterator[None]:
+def _write_errors(target: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # whoever read had enough
+    except BrokenPipeError:
         raise
-    except OSError as failed:
-        raise OutputUnwritten(f"{where} could not be written: {failed.strerror or failed}") from failed
+    except OSError as error:
+        raise OutputUnwritten(f"{target} could not be written: {error.strerror or error}") from error
 
 
 @contextmanager
-def telling_results() -> Iterator[None]:
-    """What was done stays done, and its exit code says so, where it cannot be told: a full disk, a reader that went away."""
+def report_write_errors() -> Iterator[None]:
+    """Print an error if the results of apply cannot be written.
+
+    The exit code still says what apply did.
+    """
     try:
         yield
-    except (OSError, OutputUnwritten) as failed:
-        if isinstance(failed, BrokenPipeError):
+    except (OSError, OutputUnwritten) as error:
+        if isinstance(error, BrokenPipeError):
             discard_stdout()
-        fail(f"the results could not be written whole: {failed}; the journal has them: reconciler journal")
+        print_error(f"the results could not be written completely: {error}; to read them: reconciler journal")
 
 
 def discard_stdout() -> None:
-    """Point stdout to /dev/null, so that text left in its buffer by a failed write does not fail again at exit."""
+    """Point stdout to /dev/null, so that text in its buffer does not fail again at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -123,7 +151,7 @@ def discard_stdout() -> None:
 
 
 def flush_or_discard_stdout() -> None:
-    """Flush stdout; where that fails, drop what could not be written."""
+    """Flush stdout; if that fails, drop the text."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -131,38 +159,38 @@ def flush_or_discard_stdout() -> None:
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:
-    """Find out before anything is done what would only fail after it: formats that are none, files that cannot be written.
+    """Check output formats and files before a command does anything. Raises UsageError.
 
-    Raises UsageError. `files`: others that will be written.
+    `files`: other files that the command will write.
     """
-    if settings.output is Format.SARIF or any(chosen is Format.SARIF for chosen, _path in settings.formats()):
-        raise UsageError("sarif is for validate: results come as text, md, json or github")
-    for path in (*(path for _format, path in settings.formats()), *files):
+    if settings.output is Format.SARIF or any(output is Format.SARIF for output, _path in settings.formats()):
+        raise UsageError("-o sarif: only validate has this format; results have text, md, json, github")
+    for path in (*(path for _output, path in settings.formats()), *files):
         if path is None:
             continue
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        except OSError as failed:
-            raise UsageError(f"{path} cannot be written: {failed.strerror or failed}; nothing was done") from failed
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
 
 
 def _parts(text: str | Iterable[str]) -> Iterable[str]:
     return (text,) if isinstance(text, str) else text
 
 
-def streamed(lines: Iterable[Text], *, colour: bool) -> Iterator[str]:
-    """`styled`, a thousand lines at a time."""
-    left = iter(lines)
-    while batch := list(islice(left, 1000)):
-        yield styled(batch, colour=colour)
+def render_stream(lines: Iterable[Text], *, color: bool) -> Iterator[str]:
+    """Yield `styled` text for a thousand lines at a time."""
+    remaining = iter(lines)
+    while batch := list(islice(remaining, 1000)):
+        yield styled(batch, color=color)
 
 
-def styled(lines: Iterable[Text], *, colour: bool) -> str:
-    """Rich text as a string, with escape codes only where `colour`. Lines are as long as their renderer made them."""
+def styled(lines: Iterable[Text], *, color: bool) -> str:
+    """Return rich text as a string, with escape codes only if `color`; lines are not wrapped."""
     console = Console(
-        force_terminal=colour, no_color=not colour, width=100_000, soft_wrap=True, highlight=False, emoji=False
+        force_terminal=color, no_color=not color, width=100_000, soft_wrap=True, highlight=False, emoji=False
     )
     with console.capture() as captured:
         for line in lines:
@@ -171,47 +199,50 @@ def styled(lines: Iterable[Text], *, colour: bool) -> str:
 
 
 SAME_STEP_S = 10.0
-"""Without a terminal, a step that goes on is told again after this long: enough to see life, little to scroll past."""
+"""Without a terminal, a step that continues is printed again after this time."""
 
 
 @contextmanager
 def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """A function that shows what is being done: one changing line on a terminal, a line per step without one, nothing with -q."""
+    """Yield a function that shows progress.
+
+    On a terminal it updates one line; otherwise it prints a line per step; with -q it does nothing.
+    """
     if settings.quiet:
         yield lambda _message: None
         return
     if sys.stderr.isatty():
         console = Console(
-            stderr=True, highlight=False, emoji=False, no_color=not coloured(settings, stream_is_terminal=True)
+            stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, stream_is_terminal=True)
         )
         with console.status("…", spinner="dots") as status:
 
-            def changed(message: str) -> None:
+            def update(message: str) -> None:
                 with suppress(OSError):
                     status.update(Text(message))
 
-            yield changed
+            yield update
         return
     started = time.monotonic()
     last_step, last_at = "", started
 
-    def line(message: str) -> None:
+    def print_step(message: str) -> None:
         nonlocal last_step, last_at
         now = time.monotonic()
         step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
         if step == last_step and now - last_at < SAME_STEP_S:
             return
         last_step, last_at = step, now
-        say(f"[{now - started:6.1f} s] {message}")
+        print_stderr(f"[{now - started:6.1f} s] {message}")
 
-    yield line
+    yield print_step
 
 
 class _PlainLines(logging.Formatter):
-    """One line per log record: what a library quotes in its messages may hold anything."""
+    """One line per log record, escaped: libraries quote arbitrary text in their messages."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
-        return harmless(super().formatMessage(record))
+        return escape_text(super().formatMessage(record))
 
 
 class _JsonLines(logging.Formatter):
@@ -228,21 +259,21 @@ class _JsonLines(logging.Formatter):
 
 
 def start_logging(settings: Settings) -> None:
-    """Logs to stderr: warnings by default, everything of this program with -v. Other libraries stay quiet."""
+    """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
     handler = logging.StreamHandler(sys.stderr)
     plain = _PlainLines("%(levelname)s %(name)s %(message)s")
     handler.setFormatter(_JsonLines() if settings.log_format is LogFormat.JSON else plain)
-    own = logging.getLogger("reconciler")
-    own.handlers[:] = [handler]
-    own.propagate = False
-    own.setLevel(logging.DEBUG if settings.verbose else logging.WARNING)
+    logger = logging.getLogger("reconciler")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if settings.verbose else logging.WARNING)
     logging.getLogger().handlers[:] = [logging.NullHandler()]
 
 
 def ask(question: str) -> str:
-    """One line from the terminal. Raises ReconcilerError at its end."""
+    """Read one line from the terminal. Raises ReconcilerError at the end of the input."""
     print(question, end=" ", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer:
-        raise ReconcilerError("no answer")
+        raise ReconcilerError("the input ended without an answer: nothing was done")
     return answer.strip()

@@ -1,4 +1,4 @@
-"""`reconciler converge` and `watch`: plan → limits → apply in one, for policies in `mode: continuous` only."""
+"""`reconciler converge` and `watch`: plan and apply the policies in `mode: continuous`."""
 
 import math
 import random
@@ -12,49 +12,50 @@ from reconciler.apply.results import EXIT_PARTLY, may_have_written
 from reconciler.cli import common, console
 from reconciler.cli.apply import show_results
 from reconciler.cli.common import Paths
-from reconciler.cli.interrupts import Interrupts, graceful
-from reconciler.cli.plan import show_plan, worst
+from reconciler.cli.plan import parse_duration, show_plan, worst_exit_code
 from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.signals import EXIT_INTERRUPTED, SignalState, handle_signals
 from reconciler.errors import ReconcilerError, UsageError
-from reconciler.kinds import RetentionFloor
-from reconciler.kinds.fields import duration_ms
-from reconciler.load.manifest_set import ClusterManifests
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
-from reconciler.pipeline import EXIT_INTERRUPTED, Applied
+from reconciler.pipeline import ApplyResult
 from reconciler.plan.drift.report import EXIT_UNSEEN
 
 SLICE_S = 0.2
 LEAST_S = 1.0
+"""Shortest time between two rounds of watch."""
 _JITTER_S = 2.0
-"""Between two rounds of watch, however close the clocks of its partitions are."""
+_DEFAULT_EVERY_MS = 30_000
 
 
 @accepts_settings
 def converge(settings: Settings, paths: Paths = None) -> int:
-    """Plan and apply the policies in `mode: continuous`, once. For schedules: with -q nothing is printed where there is nothing to do."""
-    manifests = common.load(paths, settings, now_ms=common.clock()())
-    chosen = list(common.clusters(manifests, settings))
-    if len(chosen) > 1 and settings.output_file:
-        raise UsageError("--output-file takes one cluster: choose it with --cluster NAME")
+    """Plan and apply the policies in `mode: continuous`, once.
+
+    For schedules: with -q, nothing is printed if there is nothing to do.
+    """
+    parts = list(common.clusters(common.load(paths, settings), settings))
+    if len(parts) > 1 and settings.output_file:
+        raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
     codes, wrote = [], False
-    with graceful() as stop:
-        for part in chosen:
+    with handle_signals() as stop:
+        for part in parts:
             if stop():
                 codes.append(EXIT_PARTLY if wrote else EXIT_INTERRUPTED)
                 break
             try:
-                applied = _once(part, settings, stop, quiet_when_idle=settings.quiet)
+                applied = _converge_once(part, settings, stop, quiet_when_idle=settings.quiet)
                 wrote = wrote or any(may_have_written(outcome) for outcome in applied.outcomes)
-                codes.append(_code(applied))
-            except ReconcilerError as error:  # one cluster that is away must not keep the others from their purges
-                console.fail(f"{part.cluster.metadata.name}: {error}")
+                codes.append(_exit_code(applied))
+            except ReconcilerError as error:  # the other clusters must still converge
+                console.print_error(f"{part.cluster.metadata.name}: {error}")
                 codes.append(error.exit_code)
-            except BrokenPipeError:  # nor must a reader that went away
+            except BrokenPipeError:  # as above
                 console.discard_stdout()
                 codes.append(1)
-    return worst(codes)
+    return worst_exit_code(codes)
 
 
 @accepts_settings
@@ -62,79 +63,77 @@ def watch(
     settings: Settings,
     paths: Paths = None,
     every: Annotated[
-        str | None, typer.Option("--every", help="Clock of the loop; default: the shortest `every` of the policies.")
+        str | None,
+        typer.Option("--every", help="Time between two rounds. Default: the shortest `every` of the policies."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Stop after this many.")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Stop after this number of rounds.")] = None,
 ) -> int:
-    """Converge in a loop on the purge clock, until Ctrl-C or SIGTERM."""
-    manifests = common.load(paths, settings, now_ms=common.clock()())
+    """Converge at regular intervals until Ctrl-C or SIGTERM."""
+    manifests = common.load(paths, settings)
     console.prepare(settings)
     part = common.one_cluster(manifests, settings)
     interval_s = _interval_ms(part, every) / 1000
-    done, code = 0, 0
-    with graceful() as stop:
+    completed, code = 0, 0
+    with handle_signals() as stop:
         while not stop():
-            # Two loops that hold each other back would else meet again after each interval.
-            next_s = time.monotonic() + interval_s + random.uniform(0, min(_JITTER_S, interval_s / 10))  # noqa: S311 - no secret
+            # Without jitter, two loops that delay each other would meet again after each interval.
+            jitter_s = random.uniform(0, min(_JITTER_S, interval_s / 10))  # noqa: S311  no secret
+            next_s = time.monotonic() + interval_s + jitter_s
             try:
-                applied = _once(part, settings, stop, quiet_when_idle=True)
-                code = worst([code, _code(applied)])
-                next_s = min(next_s, time.monotonic() + _until_due_s(applied.plan, common.clock()()))
-            except ReconcilerError as error:  # a cluster that is away now may be back on the next round
-                console.fail(str(error))
-                code = worst([code, error.exit_code])
+                applied = _converge_once(part, settings, stop, quiet_when_idle=True)
+                code = worst_exit_code([code, _exit_code(applied)])
+                next_s = min(next_s, time.monotonic() + _due_in_s(applied.plan, common.now_ms()))
+            except ReconcilerError as error:  # the cluster may be available in the next round
+                console.print_error(str(error))
+                code = worst_exit_code([code, error.exit_code])
             except BrokenPipeError:
                 console.discard_stdout()
-                code = worst([code, 1])
-            done += 1
-            if done == rounds:
+                code = worst_exit_code([code, 1])
+            completed += 1
+            if completed == rounds:
                 break
             while not stop() and time.monotonic() < next_s:
                 time.sleep(SLICE_S)
     return code if rounds is not None else 0
 
 
-def _until_due_s(planned: Plan, now_ms: int) -> float:
-    """Seconds until the first purge that waits for its clock may happen. A round that came a moment too early for it would else cost
-    it a whole interval.
+def _due_in_s(plan: Plan, now_ms: int) -> float:
+    """Return the seconds until the first purge that waits for its `every` is due.
+
+    Otherwise a round that begins just before that moment would delay the purge by an interval.
     """
-    clocks = [d.until_ms for d in planned.decisions if isinstance(d, Waiting) and d.until_ms is not None]
-    return max(LEAST_S, (min(clocks) - now_ms) / 1000) if clocks else math.inf
+    due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+    return max(LEAST_S, (min(due_ms) - now_ms) / 1000) if due_ms else math.inf
 
 
 def _interval_ms(part: ClusterManifests, every: str | None) -> int:
     if every:
-        try:
-            return duration_ms(every)
-        except ValueError as wrong:
-            raise UsageError(f"--every {every}: {wrong}") from wrong
-    clocks = [
-        policy.spec.every_ms
-        for policy in part.policies
-        if isinstance(policy, RetentionFloor) and policy.mode is Mode.CONTINUOUS and policy.spec.every_ms
-    ]
-    return min(clocks, default=30_000)
+        return parse_duration("--every", every)
+    clocks = [policy.every_ms for policy in part.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
+    return min(clocks, default=_DEFAULT_EVERY_MS)
 
 
-def _code(applied: Applied) -> int:
-    """The exit code of one convergence: 1 also where nothing failed and something could not be read, since nobody knows then."""
-    return worst([applied.exit_code, EXIT_UNSEEN if _unseen(applied.plan) else 0])
+def _exit_code(applied: ApplyResult) -> int:
+    """Return the exit code of one cluster; 1 if only a fact could not be read."""
+    return worst_exit_code([applied.exit_code, EXIT_UNSEEN if _has_unknown_facts(applied.plan) else 0])
 
 
-def _unseen(planned: Plan) -> bool:
-    return bool(planned.incomplete) or any(isinstance(d, Blocked) and d.unread for d in planned.decisions)
+def _has_unknown_facts(plan: Plan) -> bool:
+    return bool(plan.incomplete) or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
 
 
-def _once(part: ClusterManifests, settings: Settings, stop: Interrupts, *, quiet_when_idle: bool) -> Applied:
-    def on_plan(planned: Plan) -> None:
-        if planned.actions or planned.refused or _unseen(planned) or not quiet_when_idle:
-            show_plan(planned, settings)
+def _converge_once(
+    part: ClusterManifests, settings: Settings, stop: SignalState, *, quiet_when_idle: bool
+) -> ApplyResult:
+    def on_plan(plan: Plan) -> None:
+        if plan.actions or plan.refused or _has_unknown_facts(plan) or not quiet_when_idle:
+            show_plan(plan, settings)
 
     with common.running(settings) as run:
         applied = pipeline.converge(part, run, stop=stop, on_plan=on_plan, sending=stop.sending)
     for message in applied.refused:
-        console.fail(message)
+        console.print_error(message)
     if applied.outcomes:
-        with console.telling_results():
+        with console.report_write_errors():
             show_results(applied, settings)
     return applied

@@ -1,19 +1,18 @@
-"""`reconciler explain`: one decision with its facts and arithmetic, or what an error code means."""
+"""`reconciler explain`: print one decision with its arithmetic, or the meaning of a code."""
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.cli import common, console
+from reconciler.cli.common import PlanAndPaths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
-from reconciler.load.codes import CODES
+from reconciler.manifest.error_codes import CODES
+from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address
-from reconciler.model.reasons import REASONS
-from reconciler.plan import document, render
 
 _CODE = re.compile(r"[A-Z][0-9]{3}")
 
@@ -22,52 +21,41 @@ _CODE = re.compile(r"[A-Z][0-9]{3}")
 def explain(
     settings: Settings,
     subject: Annotated[
-        str, typer.Argument(metavar="ADDRESS|CODE", help="RetentionFloor/orders/orders[3], or a code such as B204.")
-    ],
-    words: Annotated[
-        list[Path] | None,
+        str,
         typer.Argument(
-            parser=common.path,
-            metavar="[PLAN] [PATHS]",
-            show_default=False,
-            help="A saved plan (.json); or manifests, of which a plan is made anew. Default: manifests/.",
+            metavar="ADDRESS|CODE", help="An address such as RetentionFloor/orders/orders[3], or a code such as B204."
         ),
-    ] = None,
+    ],
+    words: PlanAndPaths = None,
 ) -> int:
-    """Explain one decision of a plan, or an error code."""
+    """Explain one decision of a plan, or an error code.
+
+    Without a saved plan, the command makes a plan of the manifests first.
+    """
     if _CODE.fullmatch(subject.upper()):
-        told = _code(subject.upper())
-        console.emit(settings, lambda chosen, _colour: _as_text(chosen, told))
+        text = _code_text(subject.upper())
+        _emit(settings, lambda _color: text)
         return 0
     try:
         address = Address.parse(subject)
-    except ValueError as wrong:
-        raise UsageError(str(wrong)) from wrong
-    words = words or []
-    if words and words[0].suffix == ".json":
-        planned = document.read(words[0])
-    else:
-        manifests = common.load(words, settings, now_ms=common.clock()())
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    plan, paths = common.split_plan_and_paths(words)
+    if plan is None:
+        manifests = common.load(paths, settings)
         with common.running(settings) as run:
-            planned = pipeline.plan(common.one_cluster(manifests, settings), run)
-
-    def rendered(chosen: Format, colour: bool) -> str:
-        lines = render.explain(planned, address, width=common.terminal_width())
-        return _as_text(chosen, console.styled(lines, colour=colour))
-
-    console.emit(settings, rendered)
+            plan = pipeline.plan(common.one_cluster(manifests, settings), run)
+    lines = list(report.write_lines(report.explain_report(plan, address), width=common.terminal_width()))
+    _emit(settings, lambda color: console.styled(lines, color=color))
     return 0
 
 
-def _as_text(chosen: Format, told: str) -> str:
-    if chosen not in (Format.TEXT, Format.MD):
-        raise UsageError(f"-o {chosen}: an explanation comes as text")
-    return told
+def _emit(settings: Settings, renderer: console.Renderer) -> None:
+    console.emit_formats(settings, "an explanation", {Format.TEXT: renderer, Format.MD: renderer})
 
 
-def _code(code: str) -> str:
-    if code in REASONS:
-        return f"{code}: {REASONS[code].title}\n\n{REASONS[code].explanation}\n"
-    if code in CODES:
-        return f"{code}: {CODES[code].title}\n\n{CODES[code].explanation}\n"
-    raise UsageError(f"no such code: {code}; codes of manifests begin with M, those of blocked subjects with B")
+def _code_text(code: str) -> str:
+    entry = REASONS.get(code) or CODES.get(code)
+    if entry is None:
+        raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
+    return f"{code}: {entry.title}\n\n{entry.explanation}\n"

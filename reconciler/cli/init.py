@@ -1,4 +1,4 @@
-"""`reconciler init`: a first set of manifests from a live cluster, and the workflows that run them."""
+"""`reconciler init`: write the first manifests of a cluster, and the workflows that run them."""
 
 import os
 from collections.abc import Mapping
@@ -7,32 +7,38 @@ from typing import Annotated
 
 import typer
 
-from reconciler import onboarding
+from reconciler import init as first_run
 from reconciler.cli import common, console
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings, key_values
 from reconciler.errors import ReconcilerError, UsageError
 
 Servers = Annotated[
     str,
     typer.Option(
-        "--bootstrap-server", envvar="KAFKA_BOOTSTRAP_SERVERS", help="host:port of some brokers, comma-separated."
+        "--bootstrap-server",
+        envvar="KAFKA_BOOTSTRAP_SERVERS",
+        help="Addresses of some brokers as HOST:PORT, separated by commas.",
     ),
 ]
 Client = Annotated[
     list[str] | None,
     typer.Option(
-        "--client", metavar="KEY=VALUE", help="A librdkafka property; secrets as '${env:NAME}'. May be repeated."
+        "--client", metavar="KEY=VALUE", help="A librdkafka property; a secret as '${env:NAME}'. May be repeated."
     ),
 ]
 Journal = Annotated[
-    str | None, typer.Option("--journal-topic", help="Make this topic (kept for ever) and keep the journal there.")
+    str | None,
+    typer.Option("--journal-topic", help="Create this topic with unlimited retention, and use it as the journal."),
+]
+Workflows = Annotated[
+    bool, typer.Option("--workflows/--no-workflows", help="Whether to write .github/workflows as well.")
 ]
 Action = Annotated[
     str | None,
     typer.Option(
         "--action",
         metavar="OWNER/NAME@COMMIT",
-        help="Where the workflows install this program from, on GitHub. Default: where this installation came from.",
+        help="GitHub repository and commit of this program for the workflows. Default: the source of this installation.",
     ),
 ]
 
@@ -41,50 +47,50 @@ Action = Annotated[
 def init(
     settings: Settings,
     bootstrap_server: Servers,
-    directory: Annotated[Path, typer.Argument(help="The repository's root.")] = Path(),
-    name: Annotated[str, typer.Option("--name", help="The Cluster manifest's name.")] = "my-cluster",
+    directory: Annotated[Path, typer.Argument(help="The root of the repository.")] = Path(),
+    name: Annotated[str, typer.Option("--name", help="Name of the Cluster manifest.")] = "my-cluster",
     client: Client = None,
     journal_topic: Journal = None,
-    workflows: Annotated[bool, typer.Option("--workflows/--no-workflows", help="Also write .github/workflows.")] = True,
+    workflows: Workflows = True,
     action: Action = None,
 ) -> int:
-    """Write first manifests and workflows for a cluster.
+    """Write the first manifests and workflows for a cluster.
 
-    Asks the cluster for its id, and adds harmless examples. Overwrites nothing.
+    Reads the cluster id from the brokers, and adds harmless examples. Overwrites no file.
 
-    In a repository that has some already, for one more cluster, files that are there with the same content stay.
+    A repository that has the files of another cluster keeps every file with the same content.
     """
     servers = [server.strip() for server in bootstrap_server.split(",") if server.strip()]
     if not servers:
         raise UsageError(
-            f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, comma-separated"
+            f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
         )
-    properties = _properties(client or [])
-    files = onboarding.workflow_files(action) if workflows else {}
+    properties = dict(key_values("--client", client, "KEY=VALUE"))
+    workflow_files = first_run.workflow_files(action) if workflows else {}
     with common.running(settings) as run:
-        wanted = onboarding.first_files(
-            servers, name, run, client=properties, journal_topic=journal_topic, workflows=files
+        files = first_run.first_files(
+            servers, name, run, client=properties, journal=journal_topic, workflows=workflow_files
         )
-        _write(wanted, directory)
-        if journal_topic:  # last: it is the only thing that is not a file
-            onboarding.make_journal(servers, name, run, client=properties, topic=journal_topic)
-    console.say("next: reconciler validate, then reconciler doctor, then reconciler plan")
+        _write(files, directory)
+        if journal_topic:  # last, because it changes the cluster
+            first_run.create_journal_topic(servers, name, run, client=properties, topic=journal_topic)
+    console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
     return 0
 
 
-def _write(wanted: Mapping[str, str], directory: Path) -> None:
-    """All of them, but for those that are there just so."""
-    missing = {path: text for path, text in wanted.items() if not _is_there(directory / path, text)}
+def _write(files: Mapping[str, str], directory: Path) -> None:
+    """Write the files that do not exist; refuse all if one exists with other content."""
+    missing = {path: text for path, text in files.items() if not _exists(directory / path, text)}
     for path, text in missing.items():
         try:
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).write_text(text, encoding="utf-8")
-        except OSError as unwritten:
-            raise ReconcilerError(f"{directory / path}: {unwritten.strerror or unwritten}") from unwritten
+        except OSError as error:
+            raise ReconcilerError(f"{directory / path} could not be written: {error.strerror or error}") from error
         console.write(f"{directory / path}\n")
 
 
-def _is_there(path: Path, text: str) -> bool:
+def _exists(path: Path, text: str) -> bool:
     if not os.path.lexists(path):
         return False
     try:
@@ -93,15 +99,8 @@ def _is_there(path: Path, text: str) -> bool:
         same = False
     if not same:
         raise UsageError(
-            f"{path} exists with another content and init overwrites nothing: choose another --name or folder, or move it away; "
-            f"--no-workflows leaves .github alone"
+            f"{path} exists with other content, and init overwrites no file: choose another --name or folder, or move the file; "
+            f"--no-workflows writes nothing below .github"
         )
-    console.say(f"{path} is there already, just so")
+    console.print_stderr(f"{path} exists with the same content")
     return True
-
-
-def _properties(options: list[str]) -> dict[str, str]:
-    pairs = [option.partition("=") for option in options]
-    if wrong := [key for key, equals, _ in pairs if not equals or not key]:
-        raise UsageError(f"--client {wrong[0]}: expected KEY=VALUE")
-    return {key: value for key, _, value in pairs}

@@ -1,17 +1,15 @@
-"""`reconciler journal`: who did what and when."""
+"""`reconciler journal`: prints the journal."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import UsageError
-from reconciler.model.quoting import harmless_json
-from reconciler.plan import render
+from reconciler.journal.entry import dump
 
 
 @accepts_settings
@@ -20,22 +18,22 @@ def journal(
     paths: Paths = None,
     address: Annotated[str | None, typer.Option("--address", help="Only this address, or this prefix of one.")] = None,
 ) -> int:
-    """Show what was intended and what became of it, oldest first."""
-    manifests = common.load(paths, settings, now_ms=common.clock()())
+    """Print the intents and outcomes of all runs, oldest first."""
+    manifests = common.load(paths, settings)
     part = common.one_cluster(manifests, settings)
     with common.running(settings) as run:
         entries = list(pipeline.journal_entries(part, run, address=address))
 
-    def rendered(chosen: Format, colour: bool) -> str:
+    def rendered(chosen: Format, color: bool) -> str:
         match chosen:
             case Format.TEXT:
-                return console.styled(render.journal_text(entries, width=common.terminal_width()), colour=colour)
-            case Format.JSON:
-                return "".join(
-                    harmless_json(json.dumps(entry.as_json(), ensure_ascii=True)) + "\n" for entry in entries
+                return console.styled(
+                    report.write_lines(report.journal_report(entries), width=common.terminal_width()), color=color
                 )
+            case Format.JSON:
+                return "".join(f"{dump(entry)}\n" for entry in entries)
             case Format.MD | Format.GITHUB | Format.SARIF:
-                raise UsageError(f"-o {chosen}: the journal comes as text or json")
+                raise UsageError(f"-o {chosen}: journal prints text or json")
 
     console.emit(settings, rendered)
     return 0

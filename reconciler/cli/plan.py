@@ -1,23 +1,22 @@
-"""`reconciler plan`, `plan diff` and `show`: what would happen, and why. Reads only."""
+"""`reconciler plan`, `plan diff` and `show`: print what would change, and why. They only read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
+from reconciler import pipeline, report
 from reconciler.cli import common, console
-from reconciler.cli.common import Paths
+from reconciler.cli.common import DetailedExitcode, Full, Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ReconcilerError, UsageError
-from reconciler.kinds.fields import duration_ms, format_duration
 from reconciler.model.plan import Plan
-from reconciler.plan import document, render
-from reconciler.plan.within import compare
+from reconciler.plan import plan_file
+from reconciler.plan.diff import compare
+from reconciler.policies.fields import duration_ms
+from reconciler.text.formatting import format_duration
 
-Full = Annotated[bool, typer.Option("--full", help="List every partition, and what was skipped.")]
-DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 where there are actions.")]
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 EXIT_ACTIONS = 2
 EXIT_REFUSED = 3
@@ -25,30 +24,27 @@ _WORST_FIRST = (5, 130, 1, 64, 4, 3, 2, 0)
 
 
 def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
-    """The plan in each wanted format."""
+    """Write the plan in the selected formats."""
 
-    def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
-        match chosen:
-            case Format.TEXT:
-                saved = str(saved_to) if saved_to else None
-                lines = render.text(plan, full=full, width=common.terminal_width(), saved_to=saved)
-                return console.streamed(lines, colour=colour)
-            case Format.MD:
-                return render.markdown(plan)
-            case Format.JSON:
-                return document.chunks(plan)
-            case Format.GITHUB:
-                return render.github(plan)
-            case Format.SARIF:
-                raise UsageError("-o sarif: a plan comes as text, md, json or github")
+    def text(color: bool) -> Iterator[str]:
+        path = str(saved_to) if saved_to else None
+        tree = report.plan_report(plan, full=full, saved_to=path)
+        lines = report.write_lines(tree, width=common.terminal_width(), full=full)
+        return console.render_stream(lines, color=color)
 
-    console.emit(settings, rendered)
+    renderers: dict[Format, console.Renderer] = {
+        Format.TEXT: text,
+        Format.MD: lambda _color: report.write_markdown(report.plan_report(plan)),
+        Format.JSON: lambda _color: plan_file.lines(plan),
+        Format.GITHUB: lambda _color: report.write_annotations(report.plan_report(plan)),
+    }
+    console.emit_formats(settings, "a plan", renderers)
 
 
 def exit_code(plan: Plan, *, detailed: bool) -> int:
-    """3 where a limit refuses, 2 for actions under --detailed-exitcode, else 0."""
+    """Return 3 if a limit refuses the plan, 2 for actions with --detailed-exitcode, else 0."""
     for verdict in plan.refused:
-        console.fail(verdict.message)
+        console.print_error(verdict.message)
     if plan.refused:
         return EXIT_REFUSED
     return EXIT_ACTIONS if detailed and plan.actions else 0
@@ -58,82 +54,89 @@ def exit_code(plan: Plan, *, detailed: bool) -> int:
 def plan(
     settings: Settings,
     paths: Paths = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Save the plan for apply.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Save the plan to this file, for apply.")] = None,
     detailed_exitcode: DetailedExitcode = False,
-    within_: Annotated[
-        Path | None, typer.Option("--within", help="Keep only what this reviewed plan holds, too.")
+    within: Annotated[
+        Path | None, typer.Option("--within", help="Plan only actions that this reviewed plan holds as well.")
     ] = None,
-    target: Annotated[list[str] | None, typer.Option("--target", help="Only this address; may be repeated.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", help="Plan only this address. May be repeated.")
+    ] = None,
     expires_after: Annotated[
         str, typer.Option("--expires-after", help="How long a saved plan may be applied.")
     ] = "24h",
     full: Full = False,
 ) -> int:
-    """Show what would change on the cluster, and why. Changes nothing."""
-    try:
-        expires_after_ms = duration_ms(expires_after)
-    except ValueError as wrong:
-        raise UsageError(f"--expires-after {expires_after}: {wrong}") from wrong
+    """Show what would change on the cluster, and why.
+
+    The command changes nothing. `reconciler plan diff OLD NEW` compares two saved plans.
+    """
+    expires_after_ms = parse_duration("--expires-after", expires_after)
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
-    reviewed = document.saved(within_) if within_ else None
-    manifests = common.load(paths, settings, now_ms=common.clock()())
-    chosen = list(common.clusters(manifests, settings))
-    if len(chosen) > 1 and (out or reviewed or settings.output_file):
-        raise UsageError("--out, --within and --output-file take one cluster: choose it with --cluster NAME")
+    reviewed = plan_file.open_plan(within) if within else None
+    parts = list(common.clusters(common.load(paths, settings), settings))
+    if len(parts) > 1 and (out or reviewed or settings.output_file):
+        raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
     codes: list[int] = []
-    strangers: list[UsageError] = []
-    for part in chosen:
+    target_errors: list[UsageError] = []
+    for part in parts:
         try:
             with common.running(settings) as run:
                 planned = pipeline.plan(
                     part, run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
                 )
-        except UsageError as unknown:  # a target is of one cluster, and nothing is decided about it in the others
-            strangers.append(unknown)
-            if len(strangers) == len(chosen):
+        except UsageError as error:  # a target is an address of one cluster and unknown to the others
+            target_errors.append(error)
+            if len(target_errors) == len(parts):
                 raise
             continue
-        except ReconcilerError as error:  # one cluster that is away must not hide what would happen to the others
-            if len(chosen) == 1:
+        except ReconcilerError as error:  # the plans of the other clusters must still be shown
+            if len(parts) == 1:
                 raise
-            console.fail(f"{part.cluster.metadata.name}: {error}")
+            console.print_error(f"{part.cluster.metadata.name}: {error}")
             codes.append(error.exit_code)
             continue
         if out:
-            document.write(planned, out)
+            plan_file.write(planned, out)
         show_plan(planned, settings, full=full, saved_to=out)
         codes.append(exit_code(planned, detailed=detailed_exitcode))
-    return worst(codes)
+    return worst_exit_code(codes)
 
 
-def worst(codes: Sequence[int]) -> int:
-    """The exit code of several clusters: an error hides "there are actions", and "partly applied" hides everything."""
+def parse_duration(option: str, text: str) -> int:
+    """Return the milliseconds of an option's duration. Raises UsageError."""
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from error
+
+
+def worst_exit_code(codes: Sequence[int]) -> int:
+    """Return the exit code for several clusters.
+
+    "Partly applied" comes first, then errors, then "there are actions".
+    """
     return min(codes, key=_WORST_FIRST.index, default=0)
 
 
 @accepts_settings
 def plan_diff(
     settings: Settings,
-    old: Annotated[Path, typer.Argument(help="A saved plan.")],
-    new: Annotated[Path, typer.Argument(help="A saved plan.")],
+    old: Annotated[Path, typer.Argument(help="The older saved plan.")],
+    new: Annotated[Path, typer.Argument(help="The newer saved plan.")],
 ) -> int:
-    """Show what changed between two saved plans. Typed as `reconciler plan diff OLD NEW`."""
-    comparison = compare(document.saved(old, proven=False), document.saved(new, proven=False))
-
-    def rendered(chosen: Format, colour: bool) -> str | Iterable[str]:
-        match chosen:
-            case Format.TEXT:
-                return console.streamed(render.diff_text(comparison, width=common.terminal_width()), colour=colour)
-            case Format.MD:
-                return render.diff_markdown(comparison)
-            case Format.JSON:
-                return render.diff_json(comparison)
-            case Format.GITHUB | Format.SARIF:
-                raise UsageError(f"-o {chosen}: a comparison comes as text, md or json")
-
-    console.emit(settings, rendered)
+    """Show what changed between two saved plans."""
+    comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
+    renderers: dict[Format, console.Renderer] = {
+        Format.TEXT: lambda color: console.render_stream(
+            report.write_lines(report.diff_report(comparison), width=common.terminal_width()), color=color
+        ),
+        Format.MD: lambda _color: report.write_markdown(report.diff_report(comparison)),
+        Format.JSON: lambda _color: report.diff_json(comparison),
+    }
+    console.emit_formats(settings, "a comparison", renderers)
     return 0
 
 
@@ -144,7 +147,7 @@ def show(
     detailed_exitcode: DetailedExitcode = False,
     full: Full = False,
 ) -> int:
-    """Render a saved plan in any format."""
-    planned = document.read(saved)
+    """Print a saved plan in any format."""
+    planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)

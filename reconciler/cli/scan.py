@@ -1,4 +1,4 @@
-"""`reconciler scan`: the Spark scan alone, written as Parquet for people's own analysis."""
+"""`reconciler scan`: write the facts of the Spark scan as Parquet, for analysis by the user."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,17 +14,16 @@ from reconciler.cli.settings import Settings, accepts_settings
 @accepts_settings
 def scan(
     settings: Settings,
-    out: Annotated[Path, typer.Option("--out", help="A folder for partitions/, topics/, groups/ and run.json.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for partitions/, topics/, groups/ and run.json.")],
     paths: Paths = None,
 ) -> int:
-    """Read what the policies need; write it as Parquet.
+    """Write the facts that the policies need as Parquet.
 
-    docs/scan.md has the schema. Changes nothing on the cluster.
+    docs/scan.md describes the schema. The command changes nothing on the cluster.
     """
-    manifests = common.load(paths, settings, now_ms=common.clock()())
-    part = common.one_cluster(manifests, settings)
+    part = common.one_cluster(common.load(paths, settings), settings)
     with common.running(settings) as run:
-        written = pipeline.export(part, run, out)
-    for path in written:
+        files = pipeline.export(part, run, out)
+    for path in files:
         console.write(f"{path}\n")
     return 0

@@ -1,11 +1,11 @@
-"""The options that every command takes, declared once. Flags beat RECONCILER_* variables, which beat defaults.
+"""The options of every command, declared once. Flags override RECONCILER_* variables and defaults.
 
-`accepts_settings` adds them to a command's signature, so that `--help` of each command lists them and each may stand behind the verb.
+`accepts_settings` adds them to a command's signature, so that each command's `--help` lists them.
 """
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -15,11 +15,9 @@ import typer
 
 from reconciler.errors import UsageError
 
-_COMMON = "Common options"
-
 
 class Format(StrEnum):
-    """Output formats; not every command has each."""
+    """Output formats; a command may not have all of them."""
 
     TEXT = "text"
     MD = "md"
@@ -29,7 +27,7 @@ class Format(StrEnum):
 
 
 class Color(StrEnum):
-    """When to colour. `auto`: on a terminal, unless NO_COLOR is set."""
+    """When to use color. `auto`: on a terminal, unless NO_COLOR is set."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -37,100 +35,93 @@ class Color(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How log lines look on stderr."""
+    """The format of log lines on stderr."""
 
     TEXT = "text"
     JSON = "json"
 
 
+_option = functools.partial(typer.Option, rich_help_panel="Common options")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the common options say."""
+    """The values of the common options."""
 
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", envvar="RECONCILER_CLUSTER", help="Only this cluster.", rich_help_panel=_COMMON),
+        _option(
+            "--cluster", envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."
+        ),
     ] = None
-    output: Annotated[Format, typer.Option("-o", "--output", help="Format on stdout.", rich_help_panel=_COMMON)] = (
-        Format.TEXT
-    )
+    output: Annotated[Format, _option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
     output_file: Annotated[
         tuple[str, ...] | None,
-        typer.Option(
-            "--output-file", metavar="FORMAT=PATH", help="Also write this format there.", rich_help_panel=_COMMON
-        ),
+        _option("--output-file", metavar="FORMAT=PATH", help="Also write the result in this format to this file."),
     ] = None
-    color: Annotated[
-        Color, typer.Option("--color", envvar="RECONCILER_COLOR", help="Colours.", rich_help_panel=_COMMON)
-    ] = Color.AUTO
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.", rich_help_panel=_COMMON)] = False
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Log what is being done.", rich_help_panel=_COMMON)
-    ] = False
+    color: Annotated[Color, _option("--color", envvar="RECONCILER_COLOR", help="When to use color.")] = Color.AUTO
+    quiet: Annotated[bool, _option("-q", "--quiet", help="Print no progress.")] = False
+    verbose: Annotated[bool, _option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
-        LogFormat,
-        typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Log lines.", rich_help_panel=_COMMON),
+        LogFormat, _option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr.")
     ] = LogFormat.TEXT
     no_input: Annotated[
-        bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask.", rich_help_panel=_COMMON)
+        bool, _option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
     timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            envvar="RECONCILER_TIMEOUT",
-            min=1,
-            max=3600,
-            help="Seconds for each broker call.",
-            rich_help_panel=_COMMON,
-        ),
+        float, _option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call.")
     ] = 30.0
     spark_master: Annotated[
         str | None,
-        typer.Option(
-            "--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Default: local[*].", rich_help_panel=_COMMON
-        ),
+        _option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
     ] = None
     spark_remote: Annotated[
         str | None,
-        typer.Option("--spark-remote", envvar="SPARK_REMOTE", help="sc://host:port", rich_help_panel=_COMMON),
+        _option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
     ] = None
     spark_conf: Annotated[
         tuple[str, ...] | None,
-        typer.Option("--spark-conf", metavar="KEY=VALUE", help="A Spark property.", rich_help_panel=_COMMON),
+        _option("--spark-conf", metavar="KEY=VALUE", help="A Spark property. May be repeated."),
     ] = None
 
     def formats(self) -> list[tuple[Format, Path]]:
-        """The `--output-file` options taken apart. Raises UsageError."""
-        found = []
-        for text in self.output_file or ():
-            name, equals, path = text.partition("=")
-            if not equals or not path or name not in set(Format):
-                raise UsageError(f"--output-file {text}: expected FORMAT=PATH with one of {', '.join(Format)}")
-            found.append((Format(name), Path(path)))
-        return found
+        """Parse the `--output-file` options. Raises UsageError."""
+        formats = []
+        for name, path in key_values("--output-file", self.output_file, "FORMAT=PATH"):
+            if not path or name not in set(Format):
+                raise UsageError(f"--output-file {name}={path}: expected FORMAT=PATH with one of {', '.join(Format)}")
+            formats.append((Format(name), Path(path)))
+        return formats
 
     def conf(self) -> dict[str, str]:
-        """The `--spark-conf` options taken apart. Raises UsageError."""
-        pairs = [text.partition("=") for text in self.spark_conf or ()]
-        if wrong := [key for key, equals, _ in pairs if not equals or not key]:
-            raise UsageError(f"--spark-conf {wrong[0]}: expected KEY=VALUE")
-        return {key: value for key, _, value in pairs}
+        """Parse the `--spark-conf` options. Raises UsageError."""
+        return dict(key_values("--spark-conf", self.spark_conf, "KEY=VALUE"))
+
+
+def key_values(option: str, texts: Sequence[str] | None, form: str) -> list[tuple[str, str]]:
+    """Split the texts of a repeatable option at `=`. Raises UsageError, which names the `form`."""
+    pairs = []
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} {key}: expected {form}")
+        pairs.append((key, value))
+    return pairs
 
 
 def accepts_settings(command: Callable[..., int]) -> Callable[..., int]:
-    """`command(settings, …)` as a function that also takes each common option by name."""
+    """Return `command(settings, …)` as a function that also takes each common option by name."""
     own = list(inspect.signature(command).parameters.values())[1:]
     hints = get_type_hints(command, include_extras=True)
     common = get_type_hints(Settings, include_extras=True)
     names = [field.name for field in fields(Settings)]
 
     @functools.wraps(command)
-    def wrapper(**given: Any) -> int:
-        chosen = {name: given.pop(name) for name in names}
+    def wrapper(**arguments: Any) -> int:
+        options = {name: arguments.pop(name) for name in names}
         for name in ("output_file", "spark_conf"):
-            chosen[name] = tuple(chosen[name]) if chosen[name] else None
-        return command(Settings(**chosen), **given)
+            options[name] = tuple(options[name]) if options[name] else None
+        return command(Settings(**options), **arguments)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
     for field in fields(Settings):

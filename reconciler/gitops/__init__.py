@@ -1,37 +1,39 @@
-"""The workflows that run this program in a user's GitHub repository. Data, not logic.
+"""The workflows that run this program in a user's GitHub repository, as data.
 
-`github/` is laid out like `.github/` and is what this project's own repository runs; what differs from one repository to the next is
-read at run time, such as the names of the clusters. All but the program itself, which workflows elsewhere name by commit.
+`github/` has the layout of `.github/`, and this project's own repository runs the same files. They
+read what differs between repositories, such as cluster names, at run time. The exception is the
+program itself: other repositories refer to it by commit.
 """
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 
-from reconciler.gitops.home import Home
+from reconciler.gitops.install_source import InstallSource
 
 ACTION = ".github/actions/reconciler"
-OWN = f"./{ACTION} # zizmor: ignore[self-repository]"
+OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program."""
 
 
-def github(home: Home | None, *, version: str) -> dict[PurePosixPath, str]:
-    """Path inside the repository → text, in a stable order.
+def github(source: InstallSource | None, *, version: str) -> dict[PurePosixPath, str]:
+    """Return path inside the repository → text, in a stable order.
 
-    `home`: the repository and commit that the workflows install this program from; None: the one that they lie in.
+    `source`: the repository and commit that the workflows install this program from; None: their own
+    repository.
     """
-    found = dict(sorted(_walk(files(__package__).joinpath("github"), PurePosixPath(".github"))))
-    if home is None:
-        return found
-    used = f"{home.repository}/{ACTION}@{home.commit} # reconciler {version}"
-    return {path: text.replace(OWN, used) for path, text in found.items()}
+    workflows = dict(sorted(_files(files(__package__).joinpath("github"), PurePosixPath(".github"))))
+    if source is None:
+        return workflows
+    action = f"{source.repository}/{ACTION}@{source.commit} # reconciler {version}"
+    return {path: text.replace(OWN_ACTION, action) for path, text in workflows.items()}
 
 
-def _walk(folder: Traversable, path: PurePosixPath) -> list[tuple[PurePosixPath, str]]:
-    found = []
+def _files(folder: Traversable, path: PurePosixPath) -> list[tuple[PurePosixPath, str]]:
+    entries = []
     for entry in folder.iterdir():
         if entry.is_dir():
-            found += _walk(entry, path / entry.name)
+            entries += _files(entry, path / entry.name)
         elif entry.name.endswith(".yml"):
-            found.append((path / entry.name, entry.read_text(encoding="utf-8")))
-    return found
+            entries.append((path / entry.name, entry.read_text(encoding="utf-8")))
+    return entries

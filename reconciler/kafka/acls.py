@@ -1,15 +1,16 @@
-"""The grants that let one principal plan, another apply, a third elect, and none of them anything more: text for kafka-acls.
+"""Computes least-privilege grants for three principals (plan, apply, elections), as kafka-acls commands.
 
-Decided here: what is granted by name, by prefix and for all. A prefix is granted only where no excepted or protected name lies
-under it; any other pattern becomes the names that it matches now, since ACLs know no patterns. Nothing is sent anywhere.
+Decided here: what is granted by name, by prefix and for all names. A prefix is granted only where no
+excepted or protected name has it. Any other pattern becomes its current matches, because ACLs have no
+patterns. Sends nothing.
 """
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC
-from reconciler.kafka.rights import Purpose, Selection, Wanted
+from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.selector import Selector
 
 ALL = "*"
@@ -29,50 +30,50 @@ Grants = Mapping[Resource, frozenset[str]]
 """Resource → operations, as kafka-acls spells them."""
 
 
-def grants(wanted: Wanted, purpose: Purpose, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
-    """What a principal of that purpose needs: everything that planning needs, since apply looks again before it writes."""
-    found: dict[Resource, set[str]] = {}
+def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
+    """The grants for a principal of that purpose. Apply needs those of plan, too: it rechecks every action."""
+    granted: dict[Resource, set[str]] = {}
 
     def grant(operation: str, resources: Iterable[Resource]) -> None:
         for resource in resources:
-            found.setdefault(resource, set()).add(operation)
+            granted.setdefault(resource, set()).add(operation)
 
-    for operation, resource in _to_read(wanted, elections_only=purpose is Purpose.ELECTIONS):
+    for operation, resource in _to_read(required, elections_only=purpose is Role.ELECTIONS):
         grant(operation, [resource])
-    if purpose is Purpose.APPLY:
-        grant("Delete", _to_write("topic", wanted.purges, topics))
-        grant("Delete", _to_write("group", wanted.removals, groups))
-    if purpose is Purpose.ELECTIONS:
+    if purpose is Role.APPLY:
+        grant("Delete", _to_write("topic", required.purges, topics))
+        grant("Delete", _to_write("group", required.removals, groups))
+    if purpose is Role.ELECTIONS:
         grant("Alter", [Resource("cluster")])
-    if purpose is not Purpose.PLAN and wanted.journal_topic:
-        grant("Read", [Resource("topic", wanted.journal_topic)])
-        grant("Write", [Resource("topic", wanted.journal_topic)])
-    return _without_repetition(found)
+    if purpose is not Role.PLAN and required.journal_topic:
+        grant("Read", [Resource("topic", required.journal_topic)])
+        grant("Write", [Resource("topic", required.journal_topic)])
+    return _without_redundant(granted)
 
 
-def _without_repetition(found: Mapping[Resource, set[str]]) -> Grants:
-    """Nothing is granted by name that is granted for all, or for a prefix of the name."""
+def _without_redundant(granted: Mapping[Resource, set[str]]) -> Grants:
+    """Without grants by name that a grant for all names, or for a prefix of the name, covers."""
 
     def covers(wide: Resource, narrow: Resource) -> bool:
         if wide == narrow or wide.type != narrow.type:
             return False
         return wide.name == ALL or (wide.prefixed and narrow.name != ALL and narrow.name.startswith(wide.name))
 
-    left = {
-        narrow: frozenset(operations.difference(*(found[wide] for wide in found if covers(wide, narrow))))
-        for narrow, operations in sorted(found.items())
+    remaining = {
+        narrow: frozenset(operations.difference(*(granted[wide] for wide in granted if covers(wide, narrow))))
+        for narrow, operations in sorted(granted.items())
     }
-    return {resource: operations for resource, operations in left.items() if operations}
+    return {resource: operations for resource, operations in remaining.items() if operations}
 
 
 def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> tuple[str, ...]:
-    """One line for the shell per set of operations. The administrator's own connection is in `admin.properties`."""
+    """One shell command per set of operations. `admin.properties` holds the administrator's connection."""
     servers = shlex.quote(",".join(bootstrap_servers))
     head = f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add --allow-principal {shlex.quote(principal)}"
-    alike: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
+    by_kind: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
     for resource, operations in granted.items():
-        alike.setdefault((resource.type, resource.prefixed, tuple(sorted(operations))), []).append(resource.name)
-    return tuple(_command(head, *kind, names) for kind, names in alike.items())
+        by_kind.setdefault((resource.type, resource.prefixed, tuple(sorted(operations))), []).append(resource.name)
+    return tuple(_command(head, *kind, names) for kind, names in by_kind.items())
 
 
 def _command(head: str, resource: str, prefixed: bool, operations: tuple[str, ...], names: Sequence[str]) -> str:
@@ -86,30 +87,30 @@ def _command(head: str, resource: str, prefixed: bool, operations: tuple[str, ..
     return " ".join(words)
 
 
-def _to_read(wanted: Wanted, *, elections_only: bool) -> Iterator[tuple[str, Resource]]:
+def _to_read(required: RequiredAccess, *, elections_only: bool) -> Iterator[tuple[str, Resource]]:
     yield "Describe", Resource("cluster")
-    needs = wanted.needs
-    read = [need for need in needs.topics if not (elections_only and need.offsets)]
+    request = required.needs
+    read = [need for need in request.topics if not (elections_only and need.offsets)]
     for resource in _read(selector for need in read for selector in need.topics):
         yield "Describe", resource
     if elections_only:
         return
-    if needs.cluster_records:
+    if request.cluster_records:
         yield "Describe", Resource("topic", ALL)
-    for resource in _read(selector for need in needs.topics if need.offsets for selector in need.topics):
+    for resource in _read(selector for need in request.topics if need.offsets for selector in need.topics):
         yield "DescribeConfigs", resource
-    if needs.readers:
+    if request.readers:
         yield "Describe", Resource("group", ALL)
-    for resource in _read((selector for need in needs.groups for selector in need.groups), type="group"):
+    for resource in _read((selector for need in request.groups for selector in need.groups), type="group"):
         yield "Describe", resource
-    if needs.commit_log:
+    if request.commit_log:
         yield "Read", Resource("topic", COMMIT_LOG_TOPIC)
-    if wanted.purge_clock and wanted.journal_topic:
-        yield "Read", Resource("topic", wanted.journal_topic)
+    if required.purge_clock and required.journal_topic:
+        yield "Read", Resource("topic", required.journal_topic)
 
 
 def _read(selectors: Iterable[Selector], type: str = "topic") -> Iterator[Resource]:  # noqa: A002
-    """Reading loses nothing, so a pattern that is no prefix may see them all."""
+    """Reads are harmless, so a pattern that is no prefix gets a grant for all names."""
     for selector in selectors:
         if not selector.is_pattern:
             yield Resource(type, selector.text)
@@ -123,15 +124,15 @@ def _to_write(type: str, selections: Iterable[Selection], names: Sequence[str]) 
     for selection in selections:
         exact = tuple(s for s in selection.selectors if not s.is_pattern)
         patterns = tuple(s for s in selection.selectors if s.is_pattern)
-        for name in _narrowed(selection, exact).among(names):
+        for name in _narrowed(selection, exact).matching(names):
             yield Resource(type, name)
         for pattern in patterns:
             prefix = _prefix(pattern)
             hidden = selection.patterns_skip_underscore and prefix.startswith("_")
-            if prefix and not hidden and all(_apart(prefix, excluded) for excluded in selection.excluding):
+            if prefix and not hidden and all(_disjoint(prefix, excluded) for excluded in selection.excluding):
                 yield Resource(type, prefix, prefixed=True)
             else:
-                for name in _narrowed(selection, (pattern,)).among(names):
+                for name in _narrowed(selection, (pattern,)).matching(names):
                     yield Resource(type, name)
 
 
@@ -144,15 +145,15 @@ def _narrowed(selection: Selection, selectors: tuple[Selector, ...]) -> Selectio
 
 
 def _prefix(selector: Selector) -> str:
-    """`clicks-` for `clicks-*`; empty where the pattern is not just a prefix."""
+    """`clicks-` for `clicks-*`; empty for a pattern that is no prefix."""
     text = selector.text
     body = text.removesuffix("*")
     plain = not text.startswith("regex:") and text.endswith("*") and not any(char in body for char in _GLOB)
     return body if plain else ""
 
 
-def _apart(prefix: str, excluded: Selector) -> bool:
-    """Whether no name can begin with `prefix` and be excluded."""
+def _disjoint(prefix: str, excluded: Selector) -> bool:
+    """Whether no excluded name starts with `prefix`."""
     if not excluded.is_pattern:
         return not excluded.text.startswith(prefix)
     if excluded.text.startswith("regex:"):

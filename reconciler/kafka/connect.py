@@ -1,7 +1,7 @@
-"""Clients that stay silent, create nothing and always come back: how a connection is described, opened and first tried.
+"""Builds librdkafka clients: no auto-created topics, no log noise, bounded timeouts.
 
-Decided here: properties that no manifest may override, where the client library's own log goes, and how the lack of a cluster
-reads in one line. What is asked of a cluster is decided in the readers and in the gateway.
+Decided here: properties that no manifest may override, where the library's log goes, and the one-line
+error for a cluster that does not answer.
 """
 
 import logging
@@ -14,16 +14,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import certificate
-from reconciler.kafka.asking import Deadline, background, reason_of, wait
+from reconciler.kafka import tls_check
+from reconciler.kafka.futures import Deadline, reason_of, submit, wait
 
 _CLIENT_LOG = logging.getLogger("reconciler.kafka.client")
 _LOG = logging.getLogger(__name__)
 
 READER_GROUP = "kafka-reconciler-reader"
-"""The client wants a group id; nothing ever joins or commits under it, so no such group comes to be."""
+"""The library requires a group id. No client joins or commits under it, so the group never exists."""
 
 Client = TypeVar("Client", Consumer, Producer, AdminClient)
+Tuning = Mapping[str, str | int | float]
 
 _SLICE_S = 0.05
 _GRACE_S = 3.0
@@ -33,10 +34,10 @@ _HOPELESS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one cluster. Pickles, so that tasks can open clients of their own: the properties travel with it.
+    """How to reach one cluster. It is picklable, so that Spark tasks can open their own clients.
 
-    `properties`: librdkafka's names and values, secrets included, hence hidden from repr. `timeout_s`: the longest that any
-    one exchange may take.
+    `properties`: librdkafka's names and values. They include secrets, so repr hides them.
+    `timeout_s`: upper bound of every exchange with the brokers.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -44,118 +45,124 @@ class Connection:
     timeout_s: float = 30.0
 
 
-def admin(connection: Connection, tuning: Mapping[str, str | int | float] | None = None) -> AdminClient:
-    """A client for admin calls. `tuning`: further librdkafka properties. Raises ClusterUnreachable where a property is refused.
+def admin(connection: Connection, tuning: Tuning | None = None) -> AdminClient:
+    """Open a client for admin calls. Raises ClusterUnreachable where a property is refused.
 
-    Futures finish without `poll`; the library's log and its errors wait for `poll`, or are dropped with the client.
+    Futures finish without `poll`. The library's log and errors need `poll`.
     """
     return _open_admin(connection, tuning or {}, _ignore)
 
 
-def patience(connection: Connection) -> Mapping[str, str | int | float]:
-    """Tuning for readers: leave a broker that hangs after a third of the timeout, and learn of new leaders meanwhile."""
+def read_timeouts(connection: Connection) -> Tuning:
+    """Tuning for readers: leave a frozen broker after a third of the timeout, and learn new leaders."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
 
-def consumer(connection: Connection, tuning: Mapping[str, str | int | float] | None = None) -> Consumer:
-    """A client that reads partitions assigned to it and never commits, read-committed unless `tuning` says otherwise.
+def request_timeouts(connection: Connection) -> Tuning:
+    """Tuning for clients that write: a request may take the whole timeout."""
+    return {"socket.timeout.ms": max(1_000, min(300_000, int(connection.timeout_s * 1000)))}
 
-    Raises ClusterUnreachable where a property is refused.
+
+def consumer(connection: Connection, tuning: Tuning | None = None) -> Consumer:
+    """Open a client that reads assigned partitions and never commits.
+
+    Reads committed records only, unless `tuning` says otherwise. Raises ClusterUnreachable where a
+    property is refused.
     """
-    # Set after the tuning it once silenced the commit log's "read_uncommitted": groups behind an open transaction looked idle.
+    # Set after the tuning it once silenced "read_uncommitted" for __consumer_offsets: groups behind an
+    # open transaction looked idle.
     configuration = _configuration(connection, {"isolation.level": "read_committed", **(tuning or {})}) | {
         "group.id": READER_GROUP,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
-        # A follower would answer a client of its rack, and knows less than the leader.
+        # A follower would answer a client of its rack, and it may be behind the leader.
         "client.rack": "",
         "enable.partition.eof": True,
         "error_cb": _ignore,
     }
-    return _made(Consumer, configuration, connection)
+    return _create(Consumer, configuration, connection)
 
 
-def producer(connection: Connection, tuning: Mapping[str, str | int | float] | None = None) -> Producer:
-    """A client that writes. Raises ClusterUnreachable where a property is refused.
+def producer(connection: Connection, tuning: Tuning | None = None) -> Producer:
+    """Open a client that writes. Raises ClusterUnreachable where a property is refused.
 
-    It asks the brokers to make a missing topic, whatever the configuration: look that there is one before writing.
+    It asks brokers to create a missing topic, whatever the configuration: check that the topic exists
+    before writing.
     """
     configuration = _configuration(connection, tuning or {}) | {"error_cb": _ignore}
-    # A property of consumers, which a producer would only warn about.
+    # A property of consumers; a producer would warn about it.
     del configuration["allow.auto.create.topics"]
-    return _made(Producer, configuration, connection)
+    return _create(Producer, configuration, connection)
 
 
 def cluster_id(connection: Connection) -> str:
-    """The cluster's id, and with it the proof that some broker answers.
+    """The cluster's id, which also proves that a broker answers.
 
-    Raises ClusterUnreachable within `timeout_s`, in one line: who was tried, for how long, and the last reason. A handshake that
-    failed is given three seconds for another broker to do better, since no waiting mends a wrong password.
+    Raises ClusterUnreachable within `timeout_s`, in one line: the addresses, the time and the last
+    reason. A failed handshake ends the wait after three seconds: a wrong password does not get right.
     """
     started = time.monotonic()
     deadline = Deadline.after(connection.timeout_s)
-    reasons = _Reasons()
-    client = _open_admin(connection, patience(connection), reasons.note)
-    # Not describe_cluster: that waits for the controller, and a KRaft broker names any other as such, a frozen one too.
-    answer = background(lambda: client.cluster_id(timeout=connection.timeout_s))
-    while not answer.done() and not deadline.over and not reasons.hopeless:
-        # The answer ends the waiting; what went wrong meanwhile is told by `poll` alone.
-        wait(answer, min(_SLICE_S, deadline.left_s))
+    errors = ConnectErrors()
+    client = _open_admin(connection, read_timeouts(connection), errors.add)
+    # Not describe_cluster: that waits for the controller, and a KRaft broker names any other broker as
+    # the controller, even a frozen one.
+    answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
+    while not answer.done() and not deadline.passed and not errors.hopeless:
+        # The answer ends the wait; only `poll` delivers errors meanwhile.
+        wait(answer, min(_SLICE_S, deadline.remaining_s))
         client.poll(0)
     client.poll(0)
-    found = answer.result() if answer.done() and answer.exception() is None else None
-    if found:
-        return str(found)
+    found_id = answer.result() if answer.done() and answer.exception() is None else None
+    if found_id:
+        return str(found_id)
     servers = ", ".join(connection.bootstrap_servers)
-    waited = time.monotonic() - started
-    why, next_step = reasons.last, reasons.next_step
-    if reasons.certificate:
+    waited_s = time.monotonic() - started
+    reason, next_step = errors.reason, errors.next_step
+    if errors.certificate:
         limit_s = min(_GRACE_S, connection.timeout_s)
-        told = certificate.doubt(connection.bootstrap_servers, connection.properties, timeout_s=limit_s)
-        if told is not None:
-            why, next_step = f"TLS handshake failed: {told.reason}", told.next_step
-    raise ClusterUnreachable(f"no broker of {servers} answered in {waited:.0f} s: {why}; {next_step}")
+        problem = tls_check.diagnose_certificate(connection.bootstrap_servers, connection.properties, timeout_s=limit_s)
+        if problem is not None:
+            reason, next_step = f"TLS handshake failed: {problem.reason}", problem.next_step
+    raise ClusterUnreachable(f"no broker of {servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
 
 
-def _open_admin(
-    connection: Connection, tuning: Mapping[str, str | int | float], on_error: Callable[[KafkaError], None]
-) -> AdminClient:
+def _open_admin(connection: Connection, tuning: Tuning, on_error: Callable[[KafkaError], None]) -> AdminClient:
     configuration = _configuration(connection, tuning) | {"error_cb": on_error}
-    return _made(AdminClient, configuration, connection)
+    return _create(AdminClient, configuration, connection)
 
 
-def _made(make: Callable[..., Client], configuration: Mapping[str, Any], connection: Connection) -> Client:
-    # Off the main thread, where Python delivers signals: a Ctrl-C while the library reads its properties comes out of it as a TypeError
-    # about a property that is fine.
+def _create(client_class: Callable[..., Client], configuration: Mapping[str, Any], connection: Connection) -> Client:
+    # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
+    # while it reads its properties into a TypeError about a valid property.
     try:
-        return background(lambda: make(configuration, logger=_Quiet())).result()
-    except (KafkaException, ValueError, TypeError) as refused:
-        raise _refused(connection, refused) from None
-    except BlockingIOError as threadless:
-        raise ClusterUnreachable(
-            f"no client could be opened: {threadless.strerror}; see this machine's limits"
-        ) from None
+        return submit(lambda: client_class(configuration, logger=DebugLogger())).result()
+    except (KafkaException, ValueError, TypeError) as error:
+        raise _refused(connection, error) from None
+    except BlockingIOError as error:
+        raise ClusterUnreachable(f"no client could be opened: {error.strerror}; see this machine's limits") from None
 
 
-def _configuration(connection: Connection, tuning: Mapping[str, str | int | float]) -> dict[str, Any]:
+def _configuration(connection: Connection, tuning: Tuning) -> dict[str, Any]:
+    timeout_ms = max(1_000, int(connection.timeout_s * 1000))
     return {
         "client.id": "kafka-reconciler",
         # Brokers close idle connections; that is no event.
         "log.connection.close": False,
-        "socket.timeout.ms": max(1_000, min(300_000, int(connection.timeout_s * 1000))),
-        "socket.connection.setup.timeout.ms": max(1_000, min(30_000, int(connection.timeout_s * 1000))),
+        "socket.timeout.ms": min(300_000, timeout_ms),
+        "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
         **connection.properties,
         **tuning,
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
-        # Asking about a topic must not make it: AdminClient.list_topics("x") once did.
+        # Without it AdminClient.list_topics("x") creates the topic x.
         "allow.auto.create.topics": False,
     }
 
 
-def _refused(connection: Connection, refused: Exception) -> ClusterUnreachable:
-    text = reason_of(refused)
+def _refused(connection: Connection, error: Exception) -> ClusterUnreachable:
+    text = reason_of(error)
     for name, value in connection.properties.items():
         if value and any(word in name for word in _SECRET_WORDS):
             text = text.replace(str(value), "…")
@@ -163,38 +170,39 @@ def _refused(connection: Connection, refused: Exception) -> ClusterUnreachable:
     return ClusterUnreachable(f"no client for {servers}: {text}; correct the Cluster's spec.client")
 
 
-class _Quiet:
-    """Stands where the library wants a logger. Its lines, dozens per second while a broker is away, go to debug only."""
+class DebugLogger:
+    """Sends the library's log lines, dozens per second while a broker is away, to debug only."""
 
     def log(self, _level: int, message: str, *details: object) -> None:
-        """Same signature as `logging.Logger.log`; the level is the library's opinion and dropped."""
+        """Log at debug level. Same signature as `logging.Logger.log`; the library's level is dropped."""
         _CLIENT_LOG.debug(message, *details)
 
 
-class _Reasons:
-    """What the library said while it could not connect; the last word that explains something wins."""
+class ConnectErrors:
+    """The library's errors during a connection attempt; the last error that explains it wins."""
 
     def __init__(self) -> None:
-        self.last = "no answer"
+        self.reason = "no answer"
         self.next_step = "check the addresses, and that this machine may reach them"
         self.certificate = False
-        self._hopeless_at: float | None = None
+        self._hopeless_at_s: float | None = None
 
     @property
     def hopeless(self) -> bool:
-        return self._hopeless_at is not None and time.monotonic() > self._hopeless_at
+        """Whether waiting any longer is useless."""
+        return self._hopeless_at_s is not None and time.monotonic() > self._hopeless_at_s
 
-    def note(self, error: KafkaError) -> None:
-        """Take in one error of the library, newest last. Timeouts and "all down" explain less than what came before them."""
+    def add(self, error: KafkaError) -> None:
+        """Add the newest error. Timeouts and "all brokers down" explain less than earlier errors."""
         text = error.str()
         code = error.code()
-        if code in _HOPELESS and self._hopeless_at is None:
-            self._hopeless_at = time.monotonic() + _GRACE_S
-        if code in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT) and self.last != "no answer":
-            return
+        if code in _HOPELESS and self._hopeless_at_s is None:
+            self._hopeless_at_s = time.monotonic() + _GRACE_S
         if code == KafkaError._ALL_BROKERS_DOWN:
             return
-        self.last = f"{_kind(code, text)} ({text})"
+        if code == KafkaError._TIMED_OUT and self.reason != "no answer":
+            return
+        self.reason = f"{_kind(code, text)} ({text})"
         self.certificate = self.certificate or "certificate verify failed" in text
         if code == KafkaError._AUTHENTICATION:
             self.next_step = "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client"

@@ -1,34 +1,30 @@
-"""What a cluster and its brokers' answers say about whether the manifests can be planned and applied. Reads only.
+"""Checks whether a cluster lets the manifests be planned and applied: versions, clock, permissions. Reads only.
 
-Decided here: what is asked and how the answers are told apart (fine, missing, could not be asked). Rights are in rights.py, the
-grants that would be right in acls.py; nothing here prints.
+Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
+permissions.py reads the permissions, acls.py computes the grants. Nothing here prints.
 """
 
 import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import confluent_kafka
-from confluent_kafka import KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka import rights
-from reconciler.kafka.asking import ask, succeeded_or
-from reconciler.kafka.connect import Connection, admin
-from reconciler.kafka.group_listing import list_groups
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC, describe_topics, list_topics
-from reconciler.kafka.rights import Right, Wanted
-from reconciler.model.snapshot import Unread
+from reconciler.kafka import permissions
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.offsets import newest_timestamps
+from reconciler.kafka.permissions import Permission, RequiredAccess
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
+from reconciler.model.snapshot import Unknown
 
 AHEAD_S = 5
-"""A broker's stamp this far in our future is no network delay."""
+"""A broker's timestamp further in our future is no network delay."""
 STALE_S = 60
-"""Without a stamp this young nobody can tell whether our clock is ahead."""
+"""Without a timestamp younger than this, our clock may be ahead."""
 
 _API = re.compile(r"([^\s/]+)/(\d+|bootstrap):\s+ApiKey \S+ \((\d+)\) Versions (\d+)\.\.(\d+)")
 _FETCH = 1
@@ -37,7 +33,7 @@ OPERATIONS: Mapping[str, int] = {"DeleteRecords": 21, "DeleteGroups": 42, "Elect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """What one broker speaks. `kafka_4`: it dropped the protocols that Kafka 4.0 dropped. `operations`: version ranges by name."""
+    """The protocols of one broker. `kafka_4`: 4.0 or later. `operations`: version ranges by name."""
 
     broker: str
     kafka_4: bool
@@ -45,132 +41,133 @@ class BrokerVersion:
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Operations that this broker does not know. ElectLeaders needs version 1: 0 has no election type (KIP-460)."""
-        wanted = {"DeleteRecords": 0, "DeleteGroups": 0, "ElectLeaders": 1}
-        return tuple(name for name, version in wanted.items() if self.operations.get(name, (0, -1))[1] < version)
+        """Operations that this broker lacks. ElectLeaders needs version 1: 0 has no election type (KIP-460)."""
+        required = {"DeleteRecords": 0, "DeleteGroups": 0, "ElectLeaders": 1}
+        return tuple(name for name, version in required.items() if self.operations.get(name, (0, -1))[1] < version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """The newest stamp that a broker has put on a record, compared with our clock. `age_ms` negative: in our future."""
+class ClockSkew:
+    """Our clock compared with the newest timestamp of a broker. `age_ms` negative: in our future."""
 
-    age_ms: int | Unread
+    age_ms: int | Unknown
 
     @property
     def behind(self) -> bool:
-        """Our clock is behind a broker's: what is young looks even younger. Harmless, and wrong."""
-        return not isinstance(self.age_ms, Unread) and self.age_ms < -AHEAD_S * 1000
+        """Whether our clock is behind a broker's. Records look younger then: wrong, but harmless."""
+        return not isinstance(self.age_ms, Unknown) and self.age_ms < -AHEAD_S * 1000
 
     @property
     def proven(self) -> bool:
-        """A broker has stamped a record so recently that our clock cannot be far ahead."""
-        return not isinstance(self.age_ms, Unread) and -AHEAD_S * 1000 <= self.age_ms <= STALE_S * 1000
+        """Whether a broker wrote a timestamp so recently that our clock cannot be far ahead."""
+        return not isinstance(self.age_ms, Unknown) and -AHEAD_S * 1000 <= self.age_ms <= STALE_S * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """All that was found. `unseen`: sentences about listings that may be short; `beyond`: rights held that planning does not need."""
+class DoctorReport:
+    """The results of all checks.
+
+    `unseen`: sentences about incomplete listings. `beyond`: permissions that planning does not need.
+    """
 
     cluster_id: str
     brokers: tuple[int, ...]
     client: str
     versions: tuple[BrokerVersion, ...]
-    clock: Clock
+    clock: ClockSkew
     topics: tuple[str, ...]
     groups: tuple[str, ...]
-    rights: tuple[Right, ...]
+    rights: tuple[Permission, ...]
     beyond: tuple[str, ...]
     unseen: tuple[str, ...]
     journal_missing: bool
 
 
-def examine(connection: Connection, wanted: Wanted, *, cluster_id: str) -> Examination:
-    """Ask for everything that planning and applying need. Raises ClusterUnreachable; all else is in the answer."""
-    listing = list_topics(connection)
-    groups = list_groups(connection, hidden=False)
+def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
+    """Read everything that planning and applying need.
+
+    Raises ClusterUnreachable. Everything else that fails is in the report.
+    """
+    listing = list_topics(session)
+    groups = list_groups(session, hidden=False)
     names = tuple(sorted(listing.topics))
-    group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed))
-    commit_log = describe_topics(connection, listing, [COMMIT_LOG_TOPIC]).topics.get(COMMIT_LOG_TOPIC)
-    numbers: Sequence[int] = ()
-    if commit_log is not None and not isinstance(commit_log.partitions, Unread):
-        numbers = [partition.number for partition in commit_log.partitions]
-    with _overheard() as lines:
-        client = admin(connection, {"debug": "feature"})
-        found, beyond = rights.check(connection, client, wanted, topics=names, groups=group_names)
-        clock = Clock(age_ms=_age_ms(connection, client, numbers))
-        client.poll(0)
-    unseen = [doubt.reason for doubt in (listing.incomplete, groups.incomplete) if doubt is not None]
-    return Examination(
-        cluster_id=cluster_id,
+    group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
+    commit_log = describe_topics(session, listing, [COMMIT_LOG_TOPIC]).partitions.get(COMMIT_LOG_TOPIC, ())
+    with _capture_client_log() as lines:
+        debug_session = _debug_session(session)
+        try:
+            held, beyond = permissions.check(debug_session, required, topics=names, groups=group_names)
+            clock = _clock_skew(debug_session, [facts.partition.partition for facts in commit_log])
+            debug_session.reader().poll(0)
+        finally:
+            debug_session.close()
+    return DoctorReport(
+        cluster_id=listing.cluster_id or session.cluster_id or "",
         brokers=listing.brokers,
         client=f"confluent-kafka {confluent_kafka.version()}, librdkafka {confluent_kafka.libversion()[0]}",
         versions=versions(lines),
         clock=clock,
         topics=names,
         groups=group_names,
-        rights=found,
+        rights=held,
         beyond=beyond,
-        unseen=tuple(unseen),
-        journal_missing=wanted.journal_topic is not None and wanted.journal_topic not in listing.topics,
+        unseen=tuple(fact.reason for fact in (listing.incomplete, groups.incomplete) if fact is not None),
+        journal_missing=required.journal_topic is not None and required.journal_topic not in listing.topics,
     )
 
 
+def _debug_session(session: KafkaSession) -> KafkaSession:
+    """A session whose clients log the protocol versions of each broker: no call of the library tells them."""
+    connection = session.connection
+    return KafkaSession(replace(connection, properties={**connection.properties, "debug": "feature"}))
+
+
 def versions(lines: Sequence[str]) -> tuple[BrokerVersion, ...]:
-    """What each broker said it speaks, from the client library's log: no call of the library tells."""
+    """The protocols of each broker, from the client library's log."""
     apis: dict[str, dict[int, tuple[int, int]]] = {}
     for line in lines:
-        if found := _API.search(line):
-            address, _, key, low, high = found.groups()
+        if match := _API.search(line):
+            address, _, key, low, high = match.groups()
             apis.setdefault(address, {})[int(key)] = (int(low), int(high))
     return tuple(
         BrokerVersion(
             broker=broker,
             # Kafka 4.0 removed the first versions of Fetch (KIP-896).
-            kafka_4=spoken.get(_FETCH, (0, 0))[0] >= 4,
-            operations={name: spoken[key] for name, key in OPERATIONS.items() if key in spoken},
+            kafka_4=ranges.get(_FETCH, (0, 0))[0] >= 4,
+            operations={name: ranges[key] for name, key in OPERATIONS.items() if key in ranges},
         )
-        for broker, spoken in sorted(apis.items())
+        for broker, ranges in sorted(apis.items())
     )
 
 
 @contextmanager
-def _overheard() -> Iterator[list[str]]:
-    """What clients log while this lasts, kept from the terminal."""
+def _capture_client_log() -> Iterator[list[str]]:
+    """Yields the lines that clients log during the block, and keeps them from the terminal."""
     lines: list[str] = []
 
-    class Ear(logging.Handler):
+    class LogCapture(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(record.getMessage())
 
     log = logging.getLogger("reconciler.kafka.client")
-    ear, level, propagate = Ear(), log.level, log.propagate
-    log.addHandler(ear)
+    capture, level, propagate = LogCapture(), log.level, log.propagate
+    log.addHandler(capture)
     log.setLevel(logging.DEBUG)
     log.propagate = False
     try:
         yield lines
     finally:
-        log.removeHandler(ear)
+        log.removeHandler(capture)
         log.setLevel(level)
         log.propagate = propagate
 
 
-def _age_ms(connection: Connection, client: AdminClient, numbers: Sequence[int]) -> int | Unread:
-    """Brokers stamp the commit log themselves, so its newest record tells their clock. Reads no record."""
-    if not numbers:
-        return Unread("there is no commit log that this principal may see")
-
-    def call(wanted: Sequence[int], limit_s: float) -> dict[int, Future[Any]]:
-        request = {TopicPartition(COMMIT_LOG_TOPIC, number): OffsetSpec.max_timestamp() for number in wanted}
-        answers = client.list_offsets(request, request_timeout=limit_s)
-        return {int(partition.partition): answer for partition, answer in answers.items()}
-
-    enough = succeeded_or(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
-    answers = ask(client, list(numbers), call, enough=enough, timeout_s=connection.timeout_s)
-    now_ms = time.time_ns() // 1_000_000
-    # A partition that nobody told about can only hold a newer stamp, which would make the age smaller: not a proof, no harm.
-    stamps = [
-        int(answer.result().timestamp) for answer in answers.values() if answer.done() and answer.exception() is None
-    ]
-    newest = max(stamps, default=-1)
-    return now_ms - newest if newest >= 0 else Unread("the commit log holds no record that a broker has stamped")
+def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:
+    """Brokers write the timestamps of `__consumer_offsets`, so its newest record tells their clock."""
+    if not partitions:
+        return ClockSkew(age_ms=Unknown(f"this principal cannot see {COMMIT_LOG_TOPIC}, or there is none"))
+    # A partition without an answer can only hold a newer timestamp: a smaller age, which changes no verdict.
+    newest_ms = max(newest_timestamps(session, COMMIT_LOG_TOPIC, partitions), default=-1)
+    if newest_ms < 0:
+        return ClockSkew(age_ms=Unknown(f"{COMMIT_LOG_TOPIC} holds no record with a broker's timestamp"))
+    return ClockSkew(age_ms=time.time_ns() // 1_000_000 - newest_ms)

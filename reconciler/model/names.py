@@ -1,7 +1,13 @@
-"""What things are called: partitions, addresses of subjects, places in manifest files. Nothing here knows what is done to them."""
+"""Names of partitions, addresses of subjects and places in manifest files, and how messages show them.
+
+Nothing here knows what is done to them.
+"""
 
 import re
 from dataclasses import dataclass
+
+from reconciler.model.bounds import Int32, NonEmpty
+from reconciler.text.escape import display_name, quoted
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
 
@@ -12,8 +18,8 @@ GROUP_KIND = "GroupRemoval"
 class TopicPartition:
     """One partition of one topic; sorts by topic, then by number."""
 
-    topic: str
-    partition: int
+    topic: NonEmpty
+    partition: Int32
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"
@@ -57,7 +63,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SourceLocation:
     """Where something was declared: path as given on the command line, 1-based line and column."""
 
     path: str
@@ -68,4 +74,29 @@ class Place:
         return f"{self.path}:{self.line}"
 
 
-NOWHERE = Place("", 0, 0)
+NOWHERE = SourceLocation("", 0, 0)
+
+
+def format_address(address: Address) -> str:
+    """A whole address, harmless; for a tame one exactly the text that `explain` takes."""
+    return display_name(str(address))
+
+
+def format_subject(address: Address) -> str:
+    """What a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
+    if not address.name:
+        return format_policy(address)
+    if address.kind == GROUP_KIND:
+        return quoted(address.name)
+    topic = display_name(address.name)
+    return topic if address.partition < 0 else f"{topic}[{address.partition}]"
+
+
+def format_policy(address: Address) -> str:
+    """`RetentionFloor/orders-gdpr`."""
+    return display_name(f"{address.kind}/{address.policy}")
+
+
+def format_location(location: SourceLocation) -> str:
+    """`manifests/prod-eu/orders.yaml:9`."""
+    return f"{display_name(location.path)}:{location.line}"

@@ -3,11 +3,14 @@
 One decision per subject; doing nothing is a decision, too. Whether there is anything to apply is `Plan.actions`, asked here only.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.model.names import Address, Place
+from reconciler.model.action import Action
+from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
+from reconciler.model.names import Address, SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +25,9 @@ class Waiting:
     """Right, but not now. `until_ms`: when a clock will allow it; None: when a replica comes back, say. Never drift."""
 
     address: Address
-    declared_at: Place
+    declared_at: SourceLocation
     reason: str
-    until_ms: int | None = None
+    until_ms: EpochMs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class Blocked:
     """May not or cannot, and what to do next. `code` is in model/reasons.py. `unread`: because a fact could not be read."""
 
     address: Address
-    declared_at: Place
+    declared_at: SourceLocation
     code: str
     reason: str
     next_step: str
@@ -57,7 +60,7 @@ class LimitVerdict:
     `observed` None: it could not be computed, which refuses like a passed limit. `waivers`: the waivers that were used.
     """
 
-    id: str
+    id: NonEmpty
     limit: float
     observed: float | None
     passed: bool
@@ -66,6 +69,10 @@ class LimitVerdict:
     worst: Address | None = None
     """The policy that caused most of it."""
     waivers: tuple["UsedWaiver", ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(number) for number in (self.limit, self.observed or 0)):
+            raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +83,8 @@ class UsedWaiver:
     policy: Address
     limit: str
     value: float
-    expires_ms: int
-    declared_at: Place
+    expires_ms: InstantMs
+    declared_at: SourceLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +94,22 @@ class ManifestFile:
     path: str
     sha256: str
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ValueError(f"sha256 is {self.sha256!a}, expected 64 hexadecimal digits")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where the manifests came from. `commit` None: not a git checkout. `dirty`: it had uncommitted changes."""
 
-    commit: str | None = None
+    commit: NonEmpty | None = None
     dirty: bool = False
     manifests: tuple[ManifestFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyNote:
+class PolicyInfo:
     """What a renderer shows about a policy besides its decisions."""
 
     policy: Address
@@ -122,12 +133,12 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
-    notes: tuple[PolicyNote, ...] = ()
+    notes: tuple[PolicyInfo, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
         """Everything there is to apply, in address order. The only place that decides what that is."""
-        return tuple(d for d in self.decisions if isinstance(d, DeleteRecords | DeleteGroup | ElectLeader))
+        return tuple(d for d in self.decisions if isinstance(d, Action))
 
     @property
     def refused(self) -> tuple[LimitVerdict, ...]:
@@ -135,7 +146,7 @@ class Plan:
         return tuple(verdict for verdict in self.limits if not verdict.passed)
 
 
-def in_order(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """Sorted by address. Raises ValueError where two decisions share one address: each subject is decided once."""
     by_address: dict[Address, Decision] = {}
     for decision in decisions:
@@ -144,20 +155,3 @@ def in_order(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
         by_address[decision.address] = decision
     # a key of plain values: comparing a million Address objects takes many times as long
     return tuple(by_address[a] for a in sorted(by_address, key=lambda a: (a.kind, a.policy, a.name, a.partition)))
-
-
-def counts(decisions: Iterable[Decision]) -> Mapping[str, int]:
-    """How many decisions of each sort: delete_records, delete_group, elect_leader, satisfied, waiting, skipped, blocked."""
-    names: dict[type, str] = {
-        DeleteRecords: "delete_records",
-        DeleteGroup: "delete_group",
-        ElectLeader: "elect_leader",
-        Satisfied: "satisfied",
-        Waiting: "waiting",
-        Skipped: "skipped",
-        Blocked: "blocked",
-    }
-    tally = dict.fromkeys(names.values(), 0)
-    for decision in decisions:
-        tally[names[type(decision)]] += 1
-    return tally

@@ -1,6 +1,6 @@
-"""The two seams around the outside world that apply/ works through: Gateway (the cluster) and Journal (the record of what was done).
+"""The protocols between apply/ and the outside world: Gateway (the cluster) and Journal (the record).
 
-Implemented by kafka/ for real; a contract suite holds the fake of the tests to the same behaviour.
+kafka/ and journal/ implement them. A contract suite holds the tests' fake to the same behaviour.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from reconciler.model.action import Action, Election
+from reconciler.model.action import Action
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 
-class Answer(StrEnum):
-    """What a broker's answer for one item asks of the applier. One table, kafka/codes.py, maps error codes to these."""
+class ResponseAction(StrEnum):
+    """What the applier does after an answer. The table in kafka/error_mapping.py maps error codes to these."""
 
     DONE = "done"
     READ_BACK = "read_back"
@@ -24,77 +25,59 @@ class Answer(StrEnum):
     WAITING = "waiting"
     FAILED = "failed"
     HALVE = "halve"
-    """The batch was too large: nothing of it was done, send halves."""
+    """The batch was too large and had no effect: send halves."""
 
 
 @dataclass(frozen=True, slots=True)
-class ItemAnswer:
+class ItemResult:
     """One item's answer: what to do, the error's name (`NONE` for success) and its text.
 
-    `no_effect`: this request certainly changed nothing. A timeout does not say that, nor does every refusal. `sent`: false where no request
-    ever left this machine.
+    `no_effect`: this request certainly changed nothing; a timeout and some refusals do not prove that.
+    `sent`: false where no request left this machine.
     """
 
-    answer: Answer
+    answer: ResponseAction
     code: str
     text: str = ""
     no_effect: bool = False
     sent: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionNow:
-    """A partition as it stands right now; `exists` False: provably gone. Log start and end only where they were asked for."""
-
-    exists: bool
-    topic_id: str | Unread
-    leader: int | Unread | None
-    replicas: tuple[int, ...] | Unread
-    in_sync: tuple[int, ...] | Unread
-    log_start: int | Unread
-    high_watermark: int | Unread
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupNow:
-    """A group as it stands right now. `listed` False: absent from a listing that is provably complete; Unread: cannot tell."""
-
-    listed: bool | Unread
-    type: GroupType | Unread
-    state: GroupState | Unread
-    fingerprint: str | Unread
-
-
 class Gateway(Protocol):
-    """The cluster, to the applier. Every call answers for every item it was given, within its deadline, and never raises for one item.
+    """The cluster for the applier.
 
-    An empty request answers empty without touching the network. No call creates anything. Retrying is the applier's business.
+    Every call answers for every item within its deadline, and never raises for one item. An empty
+    request answers empty without touching the network. No call creates anything. The applier retries.
     """
 
     def cluster_id(self) -> str: ...
 
-    def partitions_now(
+    def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
-    ) -> Mapping[TopicPartition, PartitionNow]: ...
-
-    def committed(
-        self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
-        """Position of each group on each partition; None: no commit."""
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
+        """Current facts; None: provably gone. Log start and high watermark only with `offsets`."""
         ...
 
-    def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]: ...
+    def read_positions(
+        self, requested: Mapping[str, Sequence[TopicPartition]]
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
+        """The committed offset of each group on each partition; None: no commit."""
+        ...
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
+        """Current listing, type, state and commits of each group."""
+        ...
+
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1: -1 is never sent."""
         ...
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]: ...
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]: ...
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
-        """ElectLeaders for exactly these partitions; never null, which would mean every partition of the cluster."""
+    ) -> Mapping[TopicPartition, ItemResult]:
+        """ElectLeaders for exactly these partitions; never null, which would mean all of the cluster."""
         ...
 
     def refresh(self) -> None:
@@ -103,12 +86,18 @@ class Gateway(Protocol):
 
 
 class Journal(Protocol):
-    """Append-only: intent before each request, outcome after. Raises JournalUnavailable; an intent not stored is a request not sent."""
+    """Append-only: an intent before each request, an outcome after it.
 
-    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
+    Every method raises JournalUnavailable. A request without a stored intent is not sent.
+    """
 
-    def record(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
+    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
 
-    def last_purges(self, *, but_of: str | None = None) -> Mapping[TopicPartition, int]:
-        """Epoch ms of the newest purge of each partition that is not proven unsent, but for those of the run `but_of`. No journal yet: empty."""
+    def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
+
+    def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
+        """Epoch ms of each partition's newest purge that is not proven unsent, without those of `except_run`.
+
+        No journal yet: empty.
+        """
         ...

@@ -11,7 +11,7 @@ from reconciler.model.names import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class Unknown:
     """A fact that could not be read, or that nobody asked for; `reason` is a sentence fragment without a full stop."""
 
     reason: str
@@ -20,7 +20,7 @@ class Unread:
         raise TypeError(f"an unread fact has no truth value ({self.reason}): test with isinstance(fact, Unread)")
 
 
-NOT_ASKED = Unread("not asked")
+NOT_ASKED = Unknown("not asked")
 
 
 class GroupType(StrEnum):
@@ -49,7 +49,7 @@ class GroupState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ConsumerPosition:
     """A group with a position on a partition.
 
     `committed` is the next offset it will read. `implied`: it has commits on the topic but none here, so it counts as standing
@@ -60,7 +60,7 @@ class Reader:
     group: str
     committed: int
     implied: bool = False
-    topic_id: str | Unread | None = NOT_ASKED
+    topic_id: str | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +73,18 @@ class PartitionFacts:
     """
 
     partition: TopicPartition
-    topic_id: str | Unread
-    leader: int | Unread | None
-    replicas: tuple[int, ...] | Unread
-    in_sync: tuple[int, ...] | Unread
-    log_start: int | Unread = NOT_ASKED
-    stable_end: int | Unread = NOT_ASKED
-    high_watermark: int | Unread = NOT_ASKED
-    offsets_at: Mapping[int, int | Unread | None] = field(default_factory=dict)
-    readers: tuple[Reader, ...] | Unread = NOT_ASKED
+    topic_id: str | Unknown
+    leader: int | Unknown | None
+    replicas: tuple[int, ...] | Unknown
+    in_sync: tuple[int, ...] | Unknown
+    log_start: int | Unknown = NOT_ASKED
+    stable_end: int | Unknown = NOT_ASKED
+    high_watermark: int | Unknown = NOT_ASKED
+    offsets_at: Mapping[int, int | Unknown | None] = field(default_factory=dict)
+    readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
     """Sorted by group. Every group below `readers_below`, and every named group wherever it stands."""
-    readers_below: int | Unread = NOT_ASKED
-    last_purge_ms: int | Unread | None = NOT_ASKED
+    readers_below: int | Unknown = NOT_ASKED
+    last_purge_ms: int | Unknown | None = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +92,21 @@ class TopicFacts:
     """One listed topic. All of the cluster's topics are here, asked or not."""
 
     name: str
-    topic_id: str | Unread
+    topic_id: str | Unknown
     internal: bool
-    partitions: int | Unread
-    cleanup_policy: frozenset[str] | Unread = NOT_ASKED
+    partitions: int | Unknown
+    cleanup_policy: frozenset[str] | Unknown = NOT_ASKED
     """`delete`, `compact` or both."""
-    records: int | Unread = NOT_ASKED
+    records: int | Unknown = NOT_ASKED
     """High watermark minus log start, summed over all partitions: an upper bound for compacted topics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """One group that the cluster may hold. `listed`: ListGroups of the current protocol named it.
+    """One group that the cluster may hold.
+
+    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was incomplete
+    (only before a request; a scan says so in `groups_incomplete`).
 
     `last_activity_ms`: newest of all commit timestamps and record timestamps of any record that the commit log holds for it.
     `newest_record`: (partition, offset) of that newest record in `__consumer_offsets`. `fingerprint`: sha256 hex over its sorted
@@ -111,15 +114,15 @@ class GroupFacts:
     """
 
     group: str
-    listed: bool
-    type: GroupType | Unread
-    state: GroupState | Unread
-    commits: int | Unread = NOT_ASKED
+    listed: bool | Unknown
+    type: GroupType | Unknown
+    state: GroupState | Unknown
+    commits: int | Unknown = NOT_ASKED
     """Number of committed offsets."""
-    commit_topics: int | Unread = NOT_ASKED
-    fingerprint: str | Unread = NOT_ASKED
-    last_activity_ms: int | Unread = NOT_ASKED
-    newest_record: tuple[int, int] | Unread = NOT_ASKED
+    commit_topics: int | Unknown = NOT_ASKED
+    fingerprint: str | Unknown = NOT_ASKED
+    last_activity_ms: int | Unknown = NOT_ASKED
+    newest_record: tuple[int, int] | Unknown = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,7 @@ class ClusterSnapshot:
     topics: Mapping[str, TopicFacts]
     groups: Mapping[str, GroupFacts]
     partitions: Mapping[TopicPartition, PartitionFacts]
-    topics_incomplete: Unread | None = None
-    groups_incomplete: Unread | None = None
-    readers_incomplete: Unread | None = NOT_ASKED
-    cluster_records: int | Unread = NOT_ASKED
+    topics_incomplete: Unknown | None = None
+    groups_incomplete: Unknown | None = None
+    readers_incomplete: Unknown | None = NOT_ASKED
+    cluster_records: int | Unknown = NOT_ASKED

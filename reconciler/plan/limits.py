@@ -1,19 +1,22 @@
 """Bounds on the blast radius of a whole plan, and the waivers that let one policy past one of them.
 
-A limit never removes an action: it refuses the plan. How much an action counts is in tally.py, what the limits are set to is the
-Cluster's, and whether a refusal ends the run is the caller's business.
+A limit never removes an action: it refuses the plan. Which limits there are and how much an action
+counts is the operation's, what they are set to is the Cluster's, and whether a refusal ends the run
+is the caller's business.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from reconciler.kinds import Cluster, Waiver
-from reconciler.kinds.fields import format_duration, format_instant
-from reconciler.model.names import Address, Place
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Decision, LimitVerdict, Plan, UsedWaiver
-from reconciler.model.snapshot import ClusterSnapshot, Unread
-from reconciler.plan.tally import Bucket, Tally
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations import Operation
+from reconciler.operations.limit import Limit
+from reconciler.policies.cluster import LIMITS, Cluster
+from reconciler.policies.waiver import Waiver
+from reconciler.text.formatting import format_duration, format_instant
 
 _MINUTE_MS = 60_000
 _CLAUSES_MAX = 3
@@ -22,80 +25,117 @@ _CLAUSES_MAX = 3
 def verdicts(
     decisions: Iterable[Decision], cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot
 ) -> tuple[LimitVerdict, ...]:
-    """One verdict for each limit, in the manifest's order. Records that an `unreadBy` rule vouches for count for no record limit.
+    """Return one verdict for each limit, in the manifest's order.
 
-    A share whose whole is not known refuses, but only where there are actions that it would bound. With a waiver, its policy's
-    actions keep the waiver's value and all others together keep the limit.
+    A share whose whole is not known refuses, but only where there are actions that it would bound.
+    With a waiver, the actions of its policy keep the waiver's value and all others together keep the
+    limit.
     """
-    tally = Tally.of(decisions)
-    bounds = cluster.spec.limits
-    per_topic = tally.records_by_topic(snapshot)
-    limits = (
-        _Limit("topics", bounds.topics, "topics that lose records", tally.topics()),
-        _Limit(
-            "recordsPercentPerTopic",
-            bounds.records_percent_per_topic,
-            "records lost, of those of one topic",
-            per_topic,
-            True,
-        ),
-        _Limit(
-            "recordsPercent",
-            bounds.records_percent,
-            "records lost, of those of the cluster",
-            tally.records(snapshot),
-            True,
-        ),
-        _Limit("groups", bounds.groups, "groups removed", tally.groups()),
-        _Limit(
-            "groupsPercent",
-            bounds.groups_percent,
-            "groups removed, of those of the cluster",
-            tally.groups_of(snapshot),
-            True,
-        ),
-        _Limit("elections", bounds.elections, "leaders elected", tally.elections()),
-        _Limit("uncleanElections", bounds.unclean_elections, "leaders elected out of sync", tally.unclean()),
-    )
+    buckets, places = _count(decisions)
     waivers = sorted(waivers, key=lambda waiver: waiver.address)
-    return tuple(_verdict(limit, _Waivers.of(limit.id, waivers, snapshot), tally.places) for limit in limits)
+    return tuple(
+        _verdict(
+            _Bound(limit, cluster.limit(limit), _with_wholes(limit, buckets.get(limit.id, {}), snapshot)),
+            _Waivers.of(limit.id, waivers, snapshot),
+            places,
+        )
+        for limit in LIMITS
+    )
 
 
-def judged(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> Plan:
-    """The plan with the limits' verdict on what it holds now, as after an intersection with a reviewed one."""
+def with_limits(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> Plan:
+    """Return the plan with the verdict on what it holds now, as after an intersection with a reviewed one."""
     return replace(plan, limits=verdicts(plan.decisions, cluster, waivers, snapshot))
 
 
+@dataclass(slots=True)
+class _Bucket:
+    """What one limit bounds as one number: everything, or the records of one topic.
+
+    `whole`: what a share is taken of; None: a count. Two policies that take different partitions of
+    one topic are one lost topic, so limits of topics count distinct `names`.
+    """
+
+    name: str
+    amounts: dict[Address, int] = field(default_factory=dict)
+    names: dict[Address, set[str]] = field(default_factory=dict)
+    whole: int | Unknown | None = None
+
+    @property
+    def policies(self) -> tuple[Address, ...]:
+        return tuple(sorted(self.amounts or self.names))
+
+    def add(self, policy: Address, amount: int, name: str) -> None:
+        if name:
+            self.names.setdefault(policy, set()).add(name)
+        else:
+            self.amounts[policy] = self.amounts.get(policy, 0) + amount
+
+    def amount(self, policies: Iterable[Address]) -> int:
+        """Return the number for the actions of these policies together."""
+        if self.names:
+            return len(set().union(*(self.names[policy] for policy in policies)))
+        return sum(self.amounts[policy] for policy in policies)
+
+
+def _count(
+    decisions: Iterable[Decision],
+) -> tuple[dict[str, dict[str, _Bucket]], dict[Address, SourceLocation]]:
+    """Return the buckets of each limit by its id, and where each policy that acts was declared."""
+    buckets: dict[str, dict[str, _Bucket]] = {}
+    places: dict[Address, SourceLocation] = {}
+    policies: dict[tuple[str, str], Address] = {}
+    for decision in decisions:
+        if not isinstance(decision, Operation):
+            continue
+        key = (decision.address.kind, decision.address.policy)
+        if key not in policies:
+            policies[key] = decision.address.policy_address
+            places[policies[key]] = decision.declared_at
+        for limit, amount, bucket, name in decision.limit_usage():
+            of_limit = buckets.setdefault(limit.id, {})
+            if bucket not in of_limit:
+                of_limit[bucket] = _Bucket(bucket)
+            of_limit[bucket].add(policies[key], amount, name)
+    return buckets, places
+
+
+def _with_wholes(limit: Limit, buckets: Mapping[str, _Bucket], snapshot: ClusterSnapshot) -> tuple[_Bucket, ...]:
+    ordered = tuple(buckets[name] for name in sorted(buckets))
+    if limit.whole is not None:
+        for bucket in ordered:
+            bucket.whole = limit.whole(snapshot, bucket.name)
+    return ordered
+
+
 @dataclass(frozen=True, slots=True)
-class _Limit:
-    """One limit and what it bounds; each bucket is bound on its own. `words` complete "…: 3" or "…: 95.2 %"."""
+class _Bound:
+    """One limit, its value in the manifest, and what it bounds; each bucket is bound on its own."""
 
-    id: str
+    limit: Limit
     most: float
-    words: str
-    buckets: Sequence[Bucket]
-    percent: bool = False
+    buckets: Sequence[_Bucket]
 
-    def value(self, bucket: Bucket, policies: Iterable[Address]) -> float:
-        """A bucket's number for the actions of these policies: a count, or a share in percent."""
+    def value(self, bucket: _Bucket, policies: Iterable[Address]) -> float:
+        """Return a bucket's number for the actions of these policies: a count, or a share in percent."""
         amount = bucket.amount(policies)
         if bucket.whole is None:
             return float(amount)
         assert isinstance(bucket.whole, int)
         return min(100.0, 100.0 * amount / bucket.whole)
 
-    def shown(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """Rounded up: a share just above a limit must not read as the limit itself."""
-        return f"{_number(_ceil(value))} %" if self.percent else _number(value)
+        return f"{_number(_ceil(value))} %" if self.limit.is_percent else _number(value)
 
     @property
     def bound(self) -> str:
-        """The limit itself, as it was written."""
-        return _number(self.most) + (" %" if self.percent else "")
+        """The limit's value as it was written."""
+        return _number(self.most) + (" %" if self.limit.is_percent else "")
 
-    def sentence(self, bucket: Bucket, value: float) -> str:
-        where = f" ({bucket.topic})" if bucket.topic else ""
-        return f"{self.words}{where}: {self.shown(value)}"
+    def sentence(self, bucket: _Bucket, value: float) -> str:
+        where = f" ({bucket.name})" if bucket.name else ""
+        return f"{self.limit.words}{where}: {self.format(value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,62 +162,64 @@ class _Waivers:
                 ignored.append(f"; {waiver.address} would last until {expires}, too long, and does not count")
             elif policy not in valid or waiver.spec.value > valid[policy].spec.value:
                 valid[policy] = waiver
-        return cls(valid, _few(ignored, "more waivers that do not count"), now)
+        return cls(valid, _join_first(ignored, "more waivers that do not count"), now)
 
     def covers(self, policy: Address, value: float) -> bool:
         return policy in self.valid and value <= self.valid[policy].spec.value
 
     def described(self, policies: Iterable[Address]) -> str:
-        words: list[str] = []
+        clauses: list[str] = []
         for policy in policies:
             waiver = self.valid[policy]
-            left = max(_MINUTE_MS, (waiver.spec.expires - self.observed_at_ms) // _MINUTE_MS * _MINUTE_MS)
-            words.append(f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(left)} more")
-        return _few(words, "more waivers that count")
+            remaining_ms = max(_MINUTE_MS, (waiver.spec.expires - self.observed_at_ms) // _MINUTE_MS * _MINUTE_MS)
+            clauses.append(
+                f"; {waiver.address} allows {policy} {_number(waiver.spec.value)} for {_remaining(remaining_ms)} more"
+            )
+        return _join_first(clauses, "more waivers that count")
 
 
-def _few(clauses: Sequence[str], rest: str) -> str:
+def _join_first(clauses: Sequence[str], rest: str) -> str:
     """A sentence that grows with old waivers would be cut, its number and its reason with it."""
     more = f"; {rest}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
     return "".join(clauses[:_CLAUSES_MAX]) + more
 
 
-def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) -> LimitVerdict:
-    for bucket in limit.buckets:
-        if isinstance(bucket.whole, Unread):
+def _verdict(bound: _Bound, waivers: _Waivers, places: Mapping[Address, SourceLocation]) -> LimitVerdict:
+    for bucket in bound.buckets:
+        if isinstance(bucket.whole, Unknown):
             worst = _by_amount(bucket, bucket.policies)[0]
             message = (
-                f"{limit.id}: {limit.words}: not known ({bucket.whole.reason}), and the limit is "
-                f"{limit.bound}; most of it would be lost by {_cited(worst, places)}: see that everything can be read, "
+                f"{bound.limit.id}: {bound.limit.words}: not known ({bucket.whole.reason}), and the limit is "
+                f"{bound.bound}; most of it would be lost by {_cited(worst, places)}: see that everything can be read, "
                 f"then plan again{waivers.ignored}"
             )
             return LimitVerdict(
-                id=limit.id, limit=limit.most, observed=None, passed=False, message=message, worst=worst
+                id=bound.limit.id, limit=bound.most, observed=None, passed=False, message=message, worst=worst
             )
-    if not limit.buckets:
-        message = f"{limit.id}: nothing counts towards it, the limit is {limit.bound}{waivers.ignored}"
-        return LimitVerdict(id=limit.id, limit=limit.most, observed=0.0, passed=True, message=message)
+    if not bound.buckets:
+        message = f"{bound.limit.id}: nothing counts towards it, the limit is {bound.bound}{waivers.ignored}"
+        return LimitVerdict(id=bound.limit.id, limit=bound.most, observed=0.0, passed=True, message=message)
     used: set[Address] = set()
-    refused: list[tuple[Bucket, list[Address]]] = []
-    for bucket in limit.buckets:
-        if limit.value(bucket, bucket.policies) > limit.most:
-            covered = {policy for policy in bucket.policies if waivers.covers(policy, limit.value(bucket, [policy]))}
+    refused: list[tuple[_Bucket, list[Address]]] = []
+    for bucket in bound.buckets:
+        if bound.value(bucket, bucket.policies) > bound.most:
+            covered = {policy for policy in bucket.policies if waivers.covers(policy, bound.value(bucket, [policy]))}
             rest = [policy for policy in bucket.policies if policy not in covered]
             used |= covered
-            if limit.value(bucket, rest) > limit.most:
+            if bound.value(bucket, rest) > bound.most:
                 refused.append((bucket, rest))
-    highest = max(limit.buckets, key=lambda bucket: limit.value(bucket, bucket.policies))
-    observed = limit.value(highest, highest.policies)
+    highest = max(bound.buckets, key=lambda bucket: bound.value(bucket, bucket.policies))
+    observed = bound.value(highest, highest.policies)
     if refused:
-        bucket, rest = max(refused, key=lambda pair: limit.value(*pair))
+        bucket, rest = max(refused, key=lambda pair: bound.value(*pair))
         worst = _by_amount(bucket, rest)[0]
-        message = _refusal(limit, bucket, rest, _cited(worst, places), _needed(limit, refused))
+        message = _refusal(bound, bucket, rest, _cited(worst, places), _needed(bound, refused))
     else:
         worst = _by_amount(highest, highest.policies)[0]
-        message = f"{limit.id}: {limit.sentence(highest, observed)}, the limit is {limit.bound}"
+        message = f"{bound.limit.id}: {bound.sentence(highest, observed)}, the limit is {bound.bound}"
     return LimitVerdict(
-        id=limit.id,
-        limit=limit.most,
+        id=bound.limit.id,
+        limit=bound.most,
         observed=observed,
         passed=not refused,
         message=message + waivers.described(sorted(used)) + waivers.ignored,
@@ -186,39 +228,39 @@ def _verdict(limit: _Limit, waivers: _Waivers, places: Mapping[Address, Place]) 
     )
 
 
-def _by_amount(bucket: Bucket, policies: Iterable[Address]) -> list[Address]:
+def _by_amount(bucket: _Bucket, policies: Iterable[Address]) -> list[Address]:
     """Those that cause most first."""
     return sorted(policies, key=lambda policy: (-bucket.amount([policy]), policy))
 
 
-def _needed(limit: _Limit, refused: Iterable[tuple[Bucket, list[Address]]]) -> dict[Address, float]:
+def _needed(bound: _Bound, refused: Iterable[tuple[_Bucket, list[Address]]]) -> dict[Address, float]:
     """The fewest waivers, worst policies first, that would let the plan pass, each with the value it takes."""
     needed: dict[Address, float] = {}
     for bucket, rest in refused:
         ordered = _by_amount(bucket, rest)
         for index, policy in enumerate(ordered):
-            if limit.value(bucket, ordered[index:]) <= limit.most:
+            if bound.value(bucket, ordered[index:]) <= bound.most:
                 break
-            value = limit.value(bucket, [policy])
+            value = bound.value(bucket, [policy])
             needed[policy] = max(needed.get(policy, 0.0), _ceil(value))
     return needed
 
 
 def _refusal(
-    limit: _Limit, bucket: Bucket, rest: Sequence[Address], worst: str, needed: Mapping[Address, float]
+    bound: _Bound, bucket: _Bucket, rest: Sequence[Address], worst: str, needed: Mapping[Address, float]
 ) -> str:
     others = f" (and {len(needed) - 3} more)" if len(needed) > 3 else ""
     asked = " and ".join(
-        f"{{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: …}}"
+        f"{{policy: {policy}, limit: {bound.limit.id}, value: {_number(value)}, expires: …}}"
         for policy, value in list(needed.items())[:3]
     )
     return (
-        f"{limit.id}: {limit.sentence(bucket, limit.value(bucket, rest))}, the limit is {limit.bound}; most of it by "
+        f"{bound.limit.id}: {bound.sentence(bucket, bound.value(bucket, rest))}, the limit is {bound.bound}; most of it by "
         f"{worst}: do less at once, or let it pass with a Waiver of spec {asked}{others}"
     )
 
 
-def _cited(policy: Address, places: Mapping[Address, Place]) -> str:
+def _cited(policy: Address, places: Mapping[Address, SourceLocation]) -> str:
     return f"{policy} ({places[policy]})"
 
 

@@ -1,41 +1,35 @@
-"""From policies and one snapshot to a plan: who is meant, who is protected, what two policies claim. A pure function of its arguments.
+"""From policies and one snapshot to a plan: which subjects, what is protected, what two policies claim. Pure.
 
-What a subject deserves is decided in kinds/, whether the whole is too much in limits.py. No clock, no I/O.
+What a subject needs is decided by its policy, whether the plan as a whole is too much in limits.py.
+No clock, no I/O.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import assert_never
 
 from reconciler.errors import WrongCluster
-from reconciler.kinds import (
-    Cluster,
-    GroupRemoval,
-    LeaderPolicy,
-    Policy,
-    RetentionFloor,
-    Waiver,
-    group_removal,
-    leader_policy,
-    retention_floor,
-)
-from reconciler.kinds.objection import Objection
-from reconciler.model.action import DeleteGroup, Election, Mode
+from reconciler.model.action import Mode
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import Address
-from reconciler.model.needs import Needs
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Skipped, Source, in_order
+from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, Source, sort_decisions
+from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations import Operation
+from reconciler.operations.protection import Protection
 from reconciler.plan import limits
-from reconciler.plan.claims import Awaited, Claims, Contest, Selection, selection
-from reconciler.plan.protection import Protection
+from reconciler.plan.conflicts import Conflict, ConflictIndex, UnreadByIndex
 from reconciler.plan.targets import Targets
+from reconciler.policies import Policy
+from reconciler.policies.base import Selection
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
 
 
-def needs(policies: Iterable[Policy], observed_at_ms: int) -> Needs:
-    """Everything that deciding these policies wants to know, the limits' denominators included."""
-    return Needs.union(_needs(policy, observed_at_ms) for policy in policies)
+def scan_request(policies: Iterable[Policy], observed_at_ms: int) -> ScanRequest:
+    """Return everything that deciding these policies needs, the wholes of the limits included."""
+    return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
 
 
 def plan(
@@ -49,31 +43,30 @@ def plan(
     targets: Sequence[str] = (),
     modes: Collection[Mode] = ALL_MODES,
 ) -> Plan:
-    """One decision for each subject of each policy, and the verdict of the limits.
+    """Return one decision for each subject of each policy, and the verdict of the limits.
 
-    `policies`: all of the cluster, since those outside `modes` and `targets` still claim their subjects. `snapshot` answers
-    `needs(…, snapshot.observed_at_ms)` of those inside.
+    `policies`: all of the cluster, since those outside `modes` and `targets` still claim their
+    subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
 
-    Raises WrongCluster for facts of another cluster, UsageError for a target that nothing is decided about.
+    Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
     if snapshot.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
-            f"{cluster.address} names cluster id {cluster.spec.cluster_id}, the facts are of {snapshot.cluster_id}: nothing was "
-            f"planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
+            f"{cluster.address} names cluster id {cluster.spec.cluster_id}, the facts are of {snapshot.cluster_id}: "
+            f"nothing was planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
         )
-    wanted = Targets.parse(targets)
-    selections = sorted((selection(policy, snapshot) for policy in policies), key=lambda s: s.policy.address)
-    claims, awaited = Claims(selections), Awaited(s.policy for s in selections)
-    protection = Protection.of(cluster)
-    chosen = [s for s in selections if s.policy.mode in modes and wanted.touch(s.policy.address)]
-    decisions = in_order(
+    target = Targets.parse(targets)
+    selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
+    conflicts, unread_by = ConflictIndex(selections), UnreadByIndex(s.policy for s in selections)
+    planned = [s for s in selections if s.policy.mode in modes and target.includes_policy(s.policy.address)]
+    decisions = sort_decisions(
         decision
-        for one in chosen
-        for decision in _decided(one, claims.contests(one), protection, awaited, snapshot)
-        if wanted.include(decision.address)
+        for selection in planned
+        for decision in _decide(selection, conflicts.conflicts(selection), cluster.protection, unread_by, snapshot)
+        if target.include(decision.address)
     )
-    wanted.prove(decisions, [s.policy.address for s in selections])
-    in_scope = [one.policy for one in chosen]
+    target.check_all_matched(decisions, [s.policy.address for s in selections])
+    planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,
         cluster_id=snapshot.cluster_id,
@@ -82,119 +75,78 @@ def plan(
         decisions=decisions,
         limits=limits.verdicts(decisions, cluster, waivers, snapshot),
         source=source or Source(),
-        targets=wanted.texts,
-        incomplete=tuple(_incomplete(in_scope, decisions, snapshot)),
+        targets=target.texts,
+        incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         notes=tuple(
-            PolicyNote(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
-            for policy in in_scope
+            PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
+            for policy in planned_policies
             if policy.metadata.owner is not None or policy.metadata.reason is not None
         ),
     )
 
 
-def _needs(policy: Policy, observed_at_ms: int) -> Needs:
-    match policy:
-        case RetentionFloor():
-            return retention_floor.needs(policy, observed_at_ms)
-        case GroupRemoval():
-            return group_removal.needs(policy, observed_at_ms)
-        case LeaderPolicy():
-            return leader_policy.needs(policy, observed_at_ms)
-        case _:
-            assert_never(policy)
-
-
-def _decide(policy: Policy, subjects: Mapping[str, bool], snapshot: ClusterSnapshot) -> Iterable[Decision]:
-    match policy:
-        case RetentionFloor():
-            return retention_floor.decide(policy, subjects, snapshot)
-        case GroupRemoval():
-            return group_removal.decide(policy, subjects, snapshot)
-        case LeaderPolicy():
-            return leader_policy.decide(policy, subjects, snapshot)
-        case _:
-            assert_never(policy)
-
-
-def _decided(
-    one: Selection,
-    contests: Mapping[str, Contest],
+def _decide(
+    selection: Selection,
+    conflicts: Mapping[str, Conflict],
     protection: Protection,
-    awaited: Awaited,
+    unread_by: UnreadByIndex,
     snapshot: ClusterSnapshot,
 ) -> Iterator[Decision]:
-    """All decisions of one policy: too many, protected, contested, awaited, and what its kind says about the rest."""
-    policy = one.policy
-    if objection := _too_many(one):
-        yield objection.blocked(policy.address, policy.declared_at)
+    """Yield all decisions of one policy: too many, protected, claimed twice, awaited, and what it says of the rest."""
+    policy = selection.policy
+    if block := _too_many(selection):
+        yield block.blocked(policy.address, policy.declared_at)
         return
-    free = {}
-    for name, exact in one.subjects.items():
-        if objection := _protected(policy, name, protection):
-            yield objection.unqualified(_address(policy, name), policy.declared_at, exact=exact)
+    unprotected = {}
+    for name, exact in selection.subjects.items():
+        if block := policy.protection_of(name, protection):
+            yield block.blocked_or_skipped(policy.address_of(name), policy.declared_at, exact=exact)
         else:
-            free[name] = exact
-    told = set()
-    for decision in _decide(policy, free, snapshot):
+            unprotected[name] = exact
+    blocked_names = set()
+    for decision in policy.decide(unprotected, snapshot):
         address = decision.address
-        contest = contests.get(address.name)
-        if contest is None and isinstance(decision, DeleteGroup) and (objection := awaited.removal(decision.group)):
-            yield objection.blocked(address, policy.declared_at)
-        elif contest is None or isinstance(decision, Skipped):
+        conflict = conflicts.get(address.name)
+        if conflict is None and (block := _awaited(decision, unread_by)) is not None:
+            yield block.blocked(address, policy.declared_at)
+        elif conflict is None or isinstance(decision, Skipped):
             yield decision
-        elif contest.partitions is None:
-            # all of it is claimed twice, so once for the whole topic and not once per partition
-            if address.name not in told:
-                told.add(address.name)
-                yield contest.objection.blocked(_address(policy, address.name), policy.declared_at)
-        elif address.partition in contest.partitions:
-            yield contest.objection.blocked(address, policy.declared_at)
+        elif conflict.partitions is None:
+            # All of it is claimed twice: one decision for the topic and not one for each partition.
+            if address.name not in blocked_names:
+                blocked_names.add(address.name)
+                yield conflict.block.blocked(policy.address_of(address.name), policy.declared_at)
+        elif address.partition in conflict.partitions:
+            yield conflict.block.blocked(address, policy.declared_at)
         else:
             yield decision
 
 
-def _address(policy: Policy, name: str) -> Address:
-    return Address(policy.address.kind, policy.address.policy, name)
+def _awaited(decision: Decision, unread_by: UnreadByIndex) -> BlockReason | None:
+    group = decision.removed_group if isinstance(decision, Operation) else None
+    return None if group is None else unread_by.block_removal(group)
 
 
-def _too_many(one: Selection) -> Objection | None:
-    policy = one.policy
-    if isinstance(policy, LeaderPolicy):
+def _too_many(selection: Selection) -> BlockReason | None:
+    policy = selection.policy
+    most = policy.expect_at_most
+    if most is None or selection.matched <= most:
         return None
-    most = policy.spec.expect_at_most
-    if most is None or one.matched <= most:
-        return None
-    what = "groups" if isinstance(policy, GroupRemoval) else "topics"
-    return Objection(
+    return BlockReason(
         code="B107",
-        reason=f"selects {one.matched} {what}, and expectAtMost is {most}: nothing of this policy is done",
-        next_step=f"narrow {what}, or raise expectAtMost to {one.matched} if all of them are meant",
+        reason=f"selects {selection.matched} {policy.SUBJECTS}, and expectAtMost is {most}: nothing of this policy is done",
+        next_step=f"narrow {policy.SUBJECTS}, or raise expectAtMost to {selection.matched} if all of them are meant",
     )
 
 
-def _protected(policy: Policy, name: str, protection: Protection) -> Objection | None:
-    match policy:
-        case RetentionFloor():
-            return protection.of_records(name)
-        case GroupRemoval():
-            return protection.of_group(name)
-        case LeaderPolicy():
-            # moving a leader loses nothing, electing one that is out of sync loses records
-            return protection.of_records(name) if policy.spec.election is Election.UNCLEAN else None
-        case _:
-            assert_never(policy)
-
-
 def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Sentences saying what could not be read, of what these policies rest on."""
-    floors = any(isinstance(policy, RetentionFloor) for policy in policies)
-    on_topics = floors or any(isinstance(policy, LeaderPolicy) for policy in policies)
-    on_groups = floors or any(isinstance(policy, GroupRemoval) for policy in policies)
-    if on_topics and snapshot.topics_incomplete is not None:
+    """Yield sentences that say what could not be read, of what these policies rest on."""
+    needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
+    if "topics" in needs and snapshot.topics_incomplete is not None:
         yield f"The list of topics is incomplete: {snapshot.topics_incomplete.reason}."
-    if on_groups and snapshot.groups_incomplete is not None:
+    if "groups" in needs and snapshot.groups_incomplete is not None:
         yield f"The list of groups is incomplete: {snapshot.groups_incomplete.reason}."
-    if floors and snapshot.readers_incomplete is not None:
+    if "consumers" in needs and snapshot.readers_incomplete is not None:
         yield f"Not every group's position is known: {snapshot.readers_incomplete.reason}."
     unread: dict[Address, list[Blocked]] = {}
     for decision in decisions:

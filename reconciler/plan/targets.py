@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconciler.errors import UsageError
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision
-from reconciler.model.spelling import did_you_mean
+from reconciler.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Targets:
             raise UsageError(f"--target: {wrong}") from wrong
         return cls(ordered, addresses, frozenset(a for address in addresses for a in _and_above(address)))
 
-    def touch(self, policy: Address) -> bool:
+    def includes_policy(self, policy: Address) -> bool:
         """Whether anything of this policy is meant."""
         return not self.addresses or policy in self.above
 
@@ -39,7 +39,7 @@ class Targets:
         """Whether the decision at `address` is part of the plan."""
         return not self.addresses or address in self.above or any(a in self.addresses for a in _and_above(address))
 
-    def prove(self, decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
+    def check_all_matched(self, decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
         """Raises UsageError where nothing is decided in or above a target: a slip of the pen must not read as "in sync"."""
         if not self.addresses:
             return

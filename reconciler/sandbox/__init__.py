@@ -1,6 +1,7 @@
-"""Real Apache Kafka brokers without containers, for the demo, the tests and anyone who wants to try.
+"""Real Apache Kafka brokers without containers, for the demo, the tests and local trials.
 
-Jars come through Ivy (`jars`), brokers run under a keeper that never outlives its owner (`keeper`), `cluster` starts and
-stops them, `named` keeps one running between commands, `tools` runs Kafka's own command-line tools against it.
-Nothing here is on the way from a manifest to a plan.
+`jars` fetches Kafka, `cluster` starts and stops brokers, and `supervisor` is the process that owns
+them and ends them together with the process that asked for them. `registry` lists sandboxes that
+run between commands, `client` prepares their content, and `tools` runs Kafka's own command-line
+tools. No module from a manifest to a plan imports this package.
 """

@@ -1,6 +1,7 @@
-"""A sandbox: real brokers on this machine, from free ports to their end. What they are told is in `config`.
+"""Starts, stops, pauses and restarts the brokers of a sandbox on this machine.
 
-The brokers live no longer than the process that called `start`, or until `stop`; `named.up` is what keeps them longer.
+The brokers end with `stop`, or with the process that called `start`; `registry.up` starts brokers
+that live longer. The brokers' configuration is in `config`.
 """
 
 import signal
@@ -11,34 +12,34 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.errors import SandboxError
-from reconciler.kafka.workload import brokers_seen_by
-from reconciler.sandbox import folder, keeper
+from reconciler.sandbox import data_dir, supervisor
+from reconciler.sandbox.client import visible_brokers
 from reconciler.sandbox.config import NodeAddress
-from reconciler.sandbox.jars import Progress, chosen_version, fetch, silent
+from reconciler.sandbox.jars import Progress, configured_version, fetch, no_progress
 from reconciler.sandbox.java import find_java
-from reconciler.sandbox.lifeline import Lifeline, read_process, spawn_keeper
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
+from reconciler.sandbox.parent_pipe import ParentPipe, spawn_supervisor
 from reconciler.sandbox.ports import free_addresses, listens
-from reconciler.sandbox.process import Process
+from reconciler.sandbox.process import Process, read_process
 from reconciler.sandbox.security import (
     SecureAccess,
     Security,
-    make_keys,
-    protocol,
+    create_keys,
     render_security,
     scram_arguments,
+    secure_protocol,
 )
 from reconciler.sandbox.storage import format_storage, write_node_files
 
-# The same for every sandbox, so that a manifest can name it. 16 bytes in base64, as Kafka wants.
+# All sandboxes share it, so that a manifest can name it. Kafka requires 16 bytes in base64.
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"
 
-_STARTS = 3
+_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker; `log` is its output from the first start on, `pid` changes when it is restarted."""
+    """One broker; `log` has the output of all its starts, `pid` changes with each restart."""
 
     id: int
     pid: int
@@ -48,9 +49,10 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A running sandbox. `jars` is a folder: class path `JARS/*` runs Kafka's own tools; `dir` holds all of its data.
+    """A running sandbox.
 
-    `secure`: the second listener, where one was asked for.
+    `jars` is a folder: class path `JARS/*` runs Kafka's own tools. `dir` holds all data. `ports`
+    are pairs of broker id and port. `secure` is the second listener, if the sandbox has one.
     """
 
     name: str
@@ -61,53 +63,52 @@ class Cluster:
     ports: tuple[tuple[int, int], ...]
     logs: Path
     secure: SecureAccess | None = None
-    lifeline: Lifeline | None = field(default=None, repr=False, compare=False)
+    parent_pipe: ParentPipe | None = field(default=None, repr=False, compare=False)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """Brokers with the pid of their last start, dead or alive."""
+        """All brokers with the pid of their last start, whether they run or not."""
         return tuple(Broker(node, self._process(node).pid, port, self.log(node)) for node, port in self.ports)
 
     def log(self, broker_id: int) -> Path:
-        """The broker's output, of all of its starts."""
+        """Path of the broker's output."""
         return broker_log(self.logs, broker_id)
 
-    def kept(self) -> bool:
-        """Whether the process that keeps the brokers lives; without it none can be started again."""
-        return read_process(self.dir / keeper.KEEPER).alive()
+    def supervised(self) -> bool:
+        """Whether the supervisor runs; without it no broker can start again."""
+        return read_process(self.dir / supervisor.SUPERVISOR).alive()
 
     def alive(self, broker_id: int) -> bool:
         return self._process(broker_id).alive()
 
     def pause(self, broker_id: int) -> None:
-        """SIGSTOP: a broker that is there and does not answer."""
+        """Send SIGSTOP: the broker keeps its connections and stops answering."""
         self._signal(broker_id, signal.SIGSTOP)
 
     def resume(self, broker_id: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to a paused broker."""
         self._signal(broker_id, signal.SIGCONT)
 
     def terminate(self, broker_id: int, *, timeout_s: float = 60) -> None:
-        """SIGTERM, which hands leadership over first, and wait for the end."""
+        """Send SIGTERM, which moves leadership away first, and wait for the end."""
         self._end(broker_id, signal.SIGTERM, timeout_s)
 
     def kill(self, broker_id: int, *, timeout_s: float = 60) -> None:
-        """SIGKILL, a crash, and wait for the end."""
+        """Send SIGKILL, which is a crash, and wait for the end."""
         self._end(broker_id, signal.SIGKILL, timeout_s)
 
     def restart(self, broker_id: int, *, timeout_s: float = 60) -> None:
-        """Start again a broker that was ended, on the same port and data, and wait until it answers."""
+        """Start a stopped broker again with the same port and data, and wait until it answers."""
         process = self._process(broker_id)
         if process.alive():
-            raise SandboxError(f"broker {broker_id} of {self.name} still runs (pid {process.pid}): end it first")
-        if not self.kept():
-            raise SandboxError(f"broker {broker_id} of {self.name} cannot be started again: the sandbox has ended")
-        request = self.dir / f"node-{broker_id}.restart"
-        request.touch()
+            raise SandboxError(f"broker {broker_id} of {self.name} still runs (pid {process.pid}): stop it first")
+        if not self.supervised():
+            raise SandboxError(f"broker {broker_id} of {self.name} cannot start again: the sandbox has ended")
+        (self.dir / f"node-{broker_id}.restart").touch()
         deadline = time.monotonic() + timeout_s
         while self._process(broker_id) == process:
             if time.monotonic() > deadline:
-                raise SandboxError(f"broker {broker_id} of {self.name} was not started again within {timeout_s:.0f} s")
+                raise SandboxError(f"broker {broker_id} of {self.name} did not start again within {timeout_s:.0f} s")
             time.sleep(0.05)
         wait_ready(self, [broker_id], deadline)
 
@@ -116,7 +117,7 @@ class Cluster:
 
     def _signal(self, broker_id: int, number: signal.Signals) -> None:
         if not self._process(broker_id).send(number):
-            raise SandboxError(f"broker {broker_id} of {self.name} does not run: its log is {self.log(broker_id)}")
+            raise SandboxError(f"broker {broker_id} of {self.name} does not run; its log is {self.log(broker_id)}")
 
     def _end(self, broker_id: int, number: signal.Signals, timeout_s: float) -> None:
         process = self._process(broker_id)
@@ -139,75 +140,82 @@ def start(
     heap_mib: int = 512,
     base_dir: Path | None = None,
     timeout_s: float = 90,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Cluster:
-    """Start `nodes` brokers and wait until every one of them sees all of them. End them with `stop`, or by ending.
+    """Start `nodes` brokers and wait until each of them sees all of them.
 
-    `version`: of Kafka, default `jars.chosen_version`.
-    `properties` override server.properties of every node; `security` adds a listener with users and an authorizer. Data is in
-    a folder of its own under `base_dir` (default, and always within: the system's temporary folder) and goes with the brokers;
-    logs stay, for the error messages that point to them. Raises SandboxError.
+    `version` is Kafka's, by default `jars.configured_version()`. `properties` override
+    server.properties of every node. `security` adds a listener with users and an authorizer. The
+    data folder is created in `base_dir`, by default the system's temporary folder, and must be
+    inside that; it is removed with the brokers. The logs stay, because error messages name them.
+    Raises SandboxError.
     """
     if nodes < 1:
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
     java = find_java()
-    version = version or chosen_version()
+    version = version or configured_version()
     jars = fetch(version, progress=progress)
     deadline = time.monotonic() + timeout_s
-    for attempt in range(_STARTS):
+    for attempt in range(_MAX_ATTEMPTS):
         addresses = free_addresses(nodes, secure=security is not None)
         cluster = Cluster(
             name=name,
             bootstrap_servers=",".join(f"127.0.0.1:{address.port}" for address in addresses),
             cluster_id=cluster_id,
             jars=jars,
-            dir=Path(tempfile.mkdtemp(prefix=f"{folder.PREFIX}{name}-", dir=base_dir)),
+            dir=Path(tempfile.mkdtemp(prefix=f"{data_dir.PREFIX}{name}-", dir=base_dir)),
             ports=tuple((address.id, address.port) for address in addresses),
             logs=new_logs_dir(name),
         )
-        progress(f"starting {_counted(nodes)} of Apache Kafka {version}, logs in {cluster.logs}")
+        progress(f"starting {_broker_count(nodes)} of Apache Kafka {version}, logs in {cluster.logs}")
         try:
-            started = _launch(
+            cluster = _launch(
                 java, cluster, addresses, security, overrides=properties or {}, heap_mib=heap_mib, deadline=deadline
             )
         except SandboxError:
-            # Free when we looked; somebody else was quicker than our JVM.
-            if attempt == _STARTS - 1 or not _port_was_taken(cluster):
+            # Another process can take a port between our check and the start of the broker.
+            if attempt == _MAX_ATTEMPTS - 1 or not _port_conflict(cluster):
                 raise
         else:
-            progress(f"{_counted(nodes)} up: {cluster.bootstrap_servers}")
-            return started
+            progress(f"{_broker_count(nodes)} up: {cluster.bootstrap_servers}")
+            return cluster
     raise AssertionError("the last attempt returns or raises")
 
 
 def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
-    """End the brokers and remove their data; a second time changes nothing. Raises SandboxError if they are still there."""
-    keeper_process = read_process(cluster.dir / keeper.KEEPER)
-    if cluster.lifeline is not None:
-        cluster.lifeline.close()
-    keeper_process.send(signal.SIGTERM)
-    if not keeper_process.wait_gone(timeout_s):
-        raise SandboxError(
-            f"sandbox {cluster.name} still runs {timeout_s:.0f} s after SIGTERM (pid {keeper_process.pid})"
-        )
+    """Stop the brokers and remove their data; a second call changes nothing.
+
+    Raises SandboxError if the supervisor still runs after `timeout_s` seconds.
+    """
+    process = read_process(cluster.dir / supervisor.SUPERVISOR)
+    if cluster.parent_pipe is not None:
+        cluster.parent_pipe.close()
+    process.send(signal.SIGTERM)
+    if not process.wait_gone(timeout_s):
+        raise SandboxError(f"sandbox {cluster.name} still runs {timeout_s:.0f} s after SIGTERM (pid {process.pid})")
     if cluster.dir.is_dir():
-        # The keeper was killed. Linux ended the brokers with it, other systems did not.
+        # The supervisor was killed. Linux kills its brokers with it; other systems do not.
         for broker in cluster.brokers:
             read_process(cluster.dir / f"node-{broker.id}.json").send(signal.SIGKILL)
-        folder.remove(cluster.dir)
+        data_dir.remove(cluster.dir)
 
 
 def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> None:
-    """Until each of these brokers sees all of them. Raises SandboxError, with the log's last lines if one died meanwhile."""
-    wanted = frozenset(broker_ids)
+    """Wait until each of these brokers sees all of them.
+
+    Raises SandboxError at `deadline`, or with the log's last lines if one of them died.
+    """
+    expected = frozenset(broker_ids)
     for broker in cluster.brokers:
-        if broker.id not in wanted:
+        if broker.id not in expected:
             continue
-        # A plain connection first: it costs nothing, and brokers listen late.
-        while not (listens(broker.port) and wanted <= brokers_seen_by(f"127.0.0.1:{broker.port}")):
-            for each in sorted(wanted):
-                if not cluster.alive(each):
-                    raise SandboxError(f"broker {each} of {cluster.name} died at start; {tail(cluster.log(each))}")
+        # A plain connection is a cheap first check, because brokers listen late.
+        while not (listens(broker.port) and expected <= visible_brokers(f"127.0.0.1:{broker.port}")):
+            for broker_id in sorted(expected):
+                if not cluster.alive(broker_id):
+                    raise SandboxError(
+                        f"broker {broker_id} of {cluster.name} died at start; {tail(cluster.log(broker_id))}"
+                    )
             if time.monotonic() > deadline:
                 raise SandboxError(
                     f"broker {broker.id} of {cluster.name} was not ready in time; {tail(cluster.log(broker.id))}"
@@ -225,13 +233,16 @@ def _launch(
     heap_mib: int,
     deadline: float,
 ) -> Cluster:
-    """Write, format, start, wait; whatever goes wrong, nothing is left running and no data stays."""
+    """Write files, format storage, start the supervisor, and wait for the brokers.
+
+    After an error, stop all processes and remove the data.
+    """
     node_ids = [address.id for address in addresses]
-    lifeline = None
+    parent_pipe = None
     try:
         secure = None
         if security is not None:
-            keys = make_keys(java, cluster.dir) if security.tls else None
+            keys = create_keys(java, cluster.dir) if security.tls else None
             overrides = render_security(security, keys) | dict(overrides)
             secure = SecureAccess(
                 bootstrap_servers=",".join(f"127.0.0.1:{address.secure_port}" for address in addresses),
@@ -245,7 +256,7 @@ def _launch(
             addresses,
             logs=cluster.logs,
             overrides=overrides,
-            secure_protocol="SASL_PLAINTEXT" if security is None else protocol(security),
+            secure_protocol="SASL_PLAINTEXT" if security is None else secure_protocol(security),
             heap_mib=heap_mib,
         )
         format_storage(
@@ -258,21 +269,21 @@ def _launch(
             logs=cluster.logs,
             deadline=deadline,
         )
-        lifeline = spawn_keeper(cluster.dir, cluster.logs, deadline)
+        parent_pipe = spawn_supervisor(cluster.dir, cluster.logs, deadline)
         wait_ready(cluster, node_ids, deadline)
     except BaseException:
-        if lifeline is not None:
-            lifeline.close()
-        read_process(cluster.dir / keeper.KEEPER).wait_gone(30)
-        folder.remove(cluster.dir)
+        if parent_pipe is not None:
+            parent_pipe.close()
+        read_process(cluster.dir / supervisor.SUPERVISOR).wait_gone(30)
+        data_dir.remove(cluster.dir)
         raise
-    return replace(cluster, secure=secure, lifeline=lifeline)
+    return replace(cluster, secure=secure, parent_pipe=parent_pipe)
 
 
-def _port_was_taken(cluster: Cluster) -> bool:
+def _port_conflict(cluster: Cluster) -> bool:
     logs = [cluster.log(node) for node, _ in cluster.ports]
     return any("Address already in use" in log.read_text(errors="replace") for log in logs if log.is_file())
 
 
-def _counted(nodes: int) -> str:
+def _broker_count(nodes: int) -> str:
     return "1 broker" if nodes == 1 else f"{nodes} brokers"

@@ -1,6 +1,7 @@
-"""What a sandbox's brokers are told: their properties, their logging and their JVM's flags. Text only, nothing is run.
+"""Renders the configuration of a sandbox's brokers: properties, logging and JVM flags.
 
-Up to three nodes are controllers as well, so that the controller can move; further ones are brokers only.
+The first three nodes are also controllers, so that the controller can move; further nodes are
+brokers only. This module runs nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,8 @@ from reconciler.sandbox.security import LISTENER
 
 CONTROLLERS = 3
 
-# Starting is most of what a sandbox does: the quick compiler alone and the simplest collector halve it.
+# The start is most of a sandbox's work. The first JIT tier alone and the serial collector halve its
+# time.
 JVM_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -24,7 +26,11 @@ JVM_FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Ports on 127.0.0.1; `controller_port` is None for a node that is a broker only, `secure_port` without a second listener."""
+    """Ports of a node on 127.0.0.1.
+
+    `controller_port` is None for a node that is only a broker, `secure_port` without a second
+    listener.
+    """
 
     id: int
     port: int
@@ -40,13 +46,16 @@ def render_properties(
     overrides: Mapping[str, str],
     secure_protocol: str = "SASL_PLAINTEXT",
 ) -> str:
-    """server.properties of one node; `overrides` come last and win. `secure_protocol`: of the second listener, if any."""
+    """Render server.properties of one node. `overrides` replace the values of this module.
+
+    `secure_protocol` is the security protocol of the second listener, if there is one.
+    """
     replicas = min(3, len(nodes))
     properties = {
         "node.id": str(node.id),
         "process.roles": "broker" if node.controller_port is None else "broker,controller",
         "controller.quorum.voters": ",".join(
-            f"{each.id}@127.0.0.1:{each.controller_port}" for each in nodes if each.controller_port is not None
+            f"{peer.id}@127.0.0.1:{peer.controller_port}" for peer in nodes if peer.controller_port is not None
         ),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
@@ -54,12 +63,13 @@ def render_properties(
         "listeners": ",".join([*_client_listeners(node), *_controller_listeners(node)]),
         "advertised.listeners": ",".join(_client_listeners(node)),
         "log.dirs": str(data),
-        # Disorder made on purpose stays until the reconciler mends it: leaders, old records, offsets.
+        # Kafka must not repair leaders, old records and offsets before the reconciler does.
         "auto.leader.rebalance.enable": "false",
         "log.retention.ms": "-1",
         "log.retention.check.interval.ms": "1000",
         "log.initial.task.delay.ms": "1000",
-        # An idle controller writes a record twice a second by default, which costs idle brokers a quarter of their CPU.
+        # By default an idle controller writes two records per second: a quarter of an idle broker's
+        # CPU time.
         "metadata.max.idle.interval.ms": "5000",
         "delete.topic.enable": "true",
         "default.replication.factor": str(replicas),
@@ -74,7 +84,7 @@ def render_properties(
         "share.coordinator.state.topic.num.partitions": "3",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
-        # A laptop's worth of threads and buffers.
+        # Threads and buffers that suit a laptop.
         "num.network.threads": "2",
         "num.io.threads": "4",
         "background.threads": "4",
@@ -86,7 +96,10 @@ def render_properties(
 
 
 def render_log4j2() -> str:
-    """log4j2.properties: everything from INFO on to standard output, which goes to the broker's file with the JVM's own words."""
+    """Render log4j2.properties: INFO and above to standard output.
+
+    The JVM writes its own messages there, too.
+    """
     return "\n".join(
         (
             "appender.console.type=Console",
@@ -96,7 +109,7 @@ def render_log4j2() -> str:
             "rootLogger.level=INFO",
             "rootLogger.appenderRefs=console",
             "rootLogger.appenderRef.console.ref=console",
-            # One line per partition and step: thousands at the first start of a large topic.
+            # This logger writes a line per partition and step: thousands for a large topic.
             "logger.state.name=state.change.logger",
             "logger.state.level=WARN",
             "",
@@ -105,7 +118,7 @@ def render_log4j2() -> str:
 
 
 def render_log4j() -> str:
-    """log4j.properties, the same for Kafka before 4.0."""
+    """Render log4j.properties: the same for Kafka before 4.0."""
     return "\n".join(
         (
             "log4j.rootLogger=INFO, console",
@@ -119,7 +132,7 @@ def render_log4j() -> str:
 
 
 def broker_command(java: Path, jars: Path, folder: Path, properties: Path, *, heap_mib: int) -> tuple[str, ...]:
-    """argv of one broker; `folder` holds the logging files."""
+    """Build the argv of one broker; `folder` holds the logging files."""
     return (
         str(java),
         f"-Xms{min(heap_mib, 256)}m",
@@ -134,7 +147,7 @@ def broker_command(java: Path, jars: Path, folder: Path, properties: Path, *, he
 
 
 def logging_flags(folder: Path) -> tuple[str, ...]:
-    """Flags for both generations of log4j; each ignores the other's."""
+    """JVM flags for log4j 1 and log4j 2; each version ignores the other's flag."""
     return (
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Dlog4j.configuration={(folder / 'log4j.properties').as_uri()}",

@@ -1,7 +1,8 @@
-"""The broker's jars in the user's cache, fetched with Java alone by the Ivy that pyspark ships.
+"""Fetches the broker's jars into the user's cache, with the Ivy that pyspark ships.
 
-A version is a committed list of coordinates with their sha256: nothing is resolved at run time, and nothing but that list
-is accepted. No registry's address is known here; Ivy's own default is Maven Central. How a list is made: `lock`.
+A version is a committed list of Maven coordinates with their sha256. Nothing is resolved at run
+time, and only the listed jars are accepted. This module contains no registry address: Ivy's default
+is Maven Central. `tools/lock_kafka_jars.py` makes a list.
 """
 
 import hashlib
@@ -23,18 +24,21 @@ from reconciler.sandbox.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
 VERSION_VARIABLE = "RECONCILER_SANDBOX_KAFKA"
-"""Names another version for every sandbox that is not asked for a certain one: how the matrix runs the same tests on each."""
+"""Environment variable with the Kafka version of all sandboxes whose caller names none.
+
+The version matrix sets it.
+"""
 
 DOWNLOAD_TIMEOUT_S = 900
 LISTS = Path(__file__).parent
-"""Where the committed lists are."""
+"""Folder of the committed lists."""
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One line of a list: Maven coordinates and the sha256 of the file, in hex."""
+    """One line of a list: Maven coordinates and the file's sha256 in hexadecimal."""
 
     organisation: str
     name: str
@@ -46,22 +50,22 @@ class Jar:
         return f"{self.name}-{self.revision}.jar"
 
 
-def silent(_: str) -> None:
-    """A progress callback that drops what it hears."""
+def no_progress(_: str) -> None:
+    """Ignore progress messages."""
 
 
 def versions(lists: Path = LISTS) -> tuple[str, ...]:
-    """Kafka versions that have a list."""
+    """Kafka versions with a list, sorted."""
     return tuple(sorted(path.stem.removeprefix("jars-") for path in lists.glob("jars-*.sha256")))
 
 
-def chosen_version(environ: Mapping[str, str] = os.environ) -> str:
-    """The version of a sandbox that nobody asked to be a certain one."""
+def configured_version(environ: Mapping[str, str] = os.environ) -> str:
+    """The Kafka version of a sandbox whose caller names none."""
     return environ.get(VERSION_VARIABLE) or DEFAULT_VERSION
 
 
 def read_list(version: str, *, lists: Path = LISTS) -> tuple[Jar, ...]:
-    """The list of a Kafka version. Raises SandboxError for a version without one."""
+    """Read the list of a Kafka version. Raises SandboxError for a version without one."""
     path = lists / f"jars-{version}.sha256"
     if not path.is_file():
         raise SandboxError(f"no list of jars for Kafka {version}; there is one for {', '.join(versions(lists))}")
@@ -69,7 +73,7 @@ def read_list(version: str, *, lists: Path = LISTS) -> tuple[Jar, ...]:
 
 
 def parse_list(text: str) -> tuple[Jar, ...]:
-    """Lines `sha256  organisation:name:revision`, as `lock` writes them."""
+    """Parse lines of the form `sha256  organisation:name:revision`."""
     jars = []
     for line in text.splitlines():
         digest, coordinates = line.split()
@@ -79,37 +83,42 @@ def parse_list(text: str) -> tuple[Jar, ...]:
 
 
 def cache_dir() -> Path:
-    """Where jars of all versions live, and Ivy's downloads on their way there."""
+    """Folder with the jars of all versions and Ivy's downloads."""
     return platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "kafka"
 
 
 def fetch(
-    version: str = DEFAULT_VERSION, *, cache: Path | None = None, lists: Path = LISTS, progress: Progress = silent
+    version: str = DEFAULT_VERSION, *, cache: Path | None = None, lists: Path = LISTS, progress: Progress = no_progress
 ) -> Path:
-    """Folder with the broker's jars, usable as class path `FOLDER/*`; downloads about 45 MB unless it is there and whole.
+    """Return a folder with the broker's jars, for class path `FOLDER/*`.
 
-    Raises SandboxError: no Java, no such version, a download that failed (with its log), a jar that is not the listed one.
+    Downloads about 45 MB once.
+
+    Raises SandboxError without Java, for an unknown version, for a failed download, and for a jar
+    that differs from the list.
     """
     root = cache_dir() if cache is None else cache
     jars = read_list(version, lists=lists)
-    # Named by the list: a checkout with another list must not pull the jars from under brokers that run on these.
-    listed = hashlib.sha256(repr(jars).encode()).hexdigest()[:8]
-    target = root / version / f"libs-{listed}"
+    # The name contains the list's hash: a checkout with another list must not replace the jars of
+    # running brokers.
+    list_hash = hashlib.sha256(repr(jars).encode()).hexdigest()[:8]
+    target = root / version / f"libs-{list_hash}"
     if target.is_dir():
-        wrong = mismatch(target, jars)
-        if wrong is None:
+        problem = find_mismatch(target, jars)
+        if problem is None:
             return target
-        progress(f"cached Kafka {version} is damaged ({wrong}), fetching it again")
+        progress(f"cached Kafka {version} is damaged ({problem}), fetching it again")
     java = find_java()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Every process downloads into a folder of its own and renames: two at once waste a download, never mix files.
+    # Each process downloads into its own folder and renames it, so that two processes never mix
+    # files.
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
         progress(f"fetching Apache Kafka {version}: {len(jars)} jars, about 45 MB, once")
         _run_ivy(java, version, jars, work=work, progress=progress)
-        wrong = mismatch(work / "libs", jars)
-        if wrong is not None:
-            raise SandboxError(f"Kafka {version} was not installed: {wrong}; try again, or from another network")
+        problem = find_mismatch(work / "libs", jars)
+        if problem is not None:
+            raise SandboxError(f"Kafka {version} was not installed: {problem}; try again, or from another network")
         _swap(work / "libs", target, spare=work / "replaced")
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -117,58 +126,64 @@ def fetch(
 
 
 def pyspark_jars() -> Path:
-    """pyspark's folder of jars, found without importing pyspark, which this package may not and which is slow."""
+    """Locate pyspark's folder of jars, without importing pyspark.
+
+    The import is slow, and an import contract forbids it.
+    """
     spec = importlib.util.find_spec("pyspark")
     for location in (spec.submodule_search_locations or []) if spec else []:
         if (Path(location) / "jars").is_dir():
             return Path(location) / "jars"
-    raise SandboxError("pyspark is not installed beside this program, and Ivy comes with it: run `make setup`")
+    raise SandboxError("pyspark, which contains Ivy, is not installed: run `make setup`")
 
 
 def ivy_class_path() -> str:
-    """Class path with Ivy on it. Raises SandboxError where pyspark ships none."""
-    found = sorted(pyspark_jars().glob("ivy-*.jar"))
-    if not found:
+    """Class path with Ivy. Raises SandboxError if pyspark ships none."""
+    candidates = sorted(pyspark_jars().glob("ivy-*.jar"))
+    if not candidates:
         raise SandboxError(f"no ivy-*.jar in {pyspark_jars()}: this pyspark cannot fetch the broker's jars")
-    return str(found[-1])
+    return str(candidates[-1])
 
 
 def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progress: Progress) -> None:
     (work / "ivysettings.xml").write_text(render_settings(work / "ivy"), encoding="utf-8")
     (work / "ivy.xml").write_text(render_module(jars), encoding="utf-8")
-    # The log stays when the rest of the folder goes, because an error message points to it.
+    # The log is outside the work folder, because an error message names it after the folder is
+    # removed.
     log_path = work.parent / "fetch.log"
     command = [str(java), "-XX:TieredStopAtLevel=1", "-cp", ivy_class_path(), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "ivysettings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
     command += ["-retrieve", str(work / "libs" / "[artifact]-[revision].[ext]")]
-    done = 0
+    downloaded = 0
     with (
         log_path.open("w", encoding="utf-8") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy,
     ):
-        # A registry that stops answering in mid-file would hold Ivy, and us reading its words, for ever.
+        # A registry that stops answering within a file would block Ivy, and this loop, for ever.
         watchdog = threading.Timer(DOWNLOAD_TIMEOUT_S, ivy.kill)
         watchdog.start()
         try:
             for line in ivy.stdout or ():
                 log.write(line)
                 if "[SUCCESSFUL ]" in line:
-                    done += 1
-                    progress(f"fetching Apache Kafka {version}: {done} of {len(jars)} jars")
+                    downloaded += 1
+                    progress(f"fetching Apache Kafka {version}: {downloaded} of {len(jars)} jars")
             code = ivy.wait()
         finally:
             watchdog.cancel()
             ivy.kill()
-    if code != 0 or done < len(jars):
+    if code != 0 or downloaded < len(jars):
         raise SandboxError(
-            f"could not fetch {len(jars) - done} of {len(jars)} jars of Kafka {version} (is the network there?): log in {log_path}"
+            f"could not fetch {len(jars) - downloaded} of {len(jars)} jars of Kafka {version}: check the network; "
+            f"log in {log_path}"
         )
 
 
 def render_settings(ivy_cache: Path) -> str:
-    """Ivy's settings: its default public repository, exact jars only, downloads kept in `ivy_cache`.
+    """Render Ivy's settings: its default public repository, jars only, downloads in `ivy_cache`.
 
-    Without POMs and checksum files there is one request per jar; what arrives is checked against the committed list.
+    Ivy sends one request per jar, because it fetches no POM and no checksum file; `find_mismatch`
+    checks the files.
     """
     return (
         "<ivysettings>\n"
@@ -182,7 +197,7 @@ def render_settings(ivy_cache: Path) -> str:
 
 
 def render_module(jars: Sequence[Jar]) -> str:
-    """Ivy's module file: exactly these jars, and nothing they depend on."""
+    """Render Ivy's module file with exactly these jars, without their dependencies."""
     lines = [
         '<ivy-module version="2.0">',
         '  <info organisation="reconciler" module="sandbox"/>',
@@ -197,8 +212,11 @@ def render_module(jars: Sequence[Jar]) -> str:
     return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
 
 
-def mismatch(folder: Path, jars: Sequence[Jar]) -> str | None:
-    """What is wrong with a folder of jars; None when it holds the listed files and nothing else."""
+def find_mismatch(folder: Path, jars: Sequence[Jar]) -> str | None:
+    """Describe how a folder of jars differs from the list.
+
+    Returns None if the folder has exactly the listed files.
+    """
     present = {path.name for path in folder.glob("*.jar")}
     for jar in jars:
         if jar.file_name not in present:
@@ -210,7 +228,7 @@ def mismatch(folder: Path, jars: Sequence[Jar]) -> str | None:
 
 
 def sha256_of(path: Path) -> str:
-    """In hex."""
+    """Return a file's sha256 in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -221,6 +239,6 @@ def _swap(new: Path, target: Path, *, spare: Path) -> None:
     try:
         new.rename(target)
     except OSError:
-        # Somebody else was first; theirs passed the same check.
+        # Another process renamed its folder first; that folder passed the same check.
         if not target.is_dir():
             raise

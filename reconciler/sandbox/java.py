@@ -1,6 +1,7 @@
-"""Which Java runs the brokers: the one of JAVA_HOME, else the first on PATH, and only from version 17 on.
+"""Finds the Java, version 17 or later, that runs the brokers.
 
-The same Java runs Spark, so a machine that can scan can also run a sandbox.
+The Java of JAVA_HOME comes before the first one on PATH. The same Java runs Spark, so a machine
+that can scan can also run a sandbox.
 """
 
 import os
@@ -19,22 +20,25 @@ _VERSION = re.compile(r'version "(?P<major>\d+)(?:\.(?P<minor>\d+))?')
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Path:
-    """Path of a `java` of version 17 or later. Raises SandboxError, in one sentence with what to install."""
+    """Return the path of a `java` of version 17 or later.
+
+    Raises SandboxError with the package to install.
+    """
     path = _locate(environ)
     if path is None:
         raise SandboxError(
-            f"Java {MINIMUM} or later is needed and no `java` is in JAVA_HOME or on PATH: {_how_to_get()}"
+            f"Java {MINIMUM} or later is needed, and neither JAVA_HOME nor PATH has a `java`: {_install_hint()}"
         )
-    found = major_version(path)
-    if found is None:
-        raise SandboxError(f"`{path} -version` did not answer with a version: {_how_to_get()}")
-    if found < MINIMUM:
-        raise SandboxError(f"Java {MINIMUM} or later is needed, {path} is version {found}: {_how_to_get()}")
+    major = major_version(path)
+    if major is None:
+        raise SandboxError(f"`{path} -version` did not print a version: {_install_hint()}")
+    if major < MINIMUM:
+        raise SandboxError(f"Java {MINIMUM} or later is needed, and {path} is version {major}: {_install_hint()}")
     return path
 
 
 def major_version(java: Path) -> int | None:
-    """8 for "1.8.0_392", 17 for "17.0.15"; None if it cannot be run or says nothing that looks like a version."""
+    """Major version of a `java`, such as 17; None if it prints no version."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -43,12 +47,12 @@ def major_version(java: Path) -> int | None:
 
 
 def parse_version(text: str) -> int | None:
-    """Major version in the words of `java -version`."""
+    """Parse the major version from the output of `java -version`."""
     match = _VERSION.search(text)
     if match is None:
         return None
     major = int(match["major"])
-    # Up to Java 8 the first number was always 1.
+    # Up to Java 8 the first number is always 1.
     return int(match["minor"] or 0) if major == 1 else major
 
 
@@ -56,11 +60,11 @@ def _locate(environ: Mapping[str, str]) -> Path | None:
     home = environ.get("JAVA_HOME")
     if home and os.access(Path(home) / "bin" / "java", os.X_OK):
         return Path(home) / "bin" / "java"
-    found = shutil.which("java", path=environ.get("PATH", ""))
-    return Path(found) if found else None
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    return Path(on_path) if on_path else None
 
 
-def _how_to_get() -> str:
+def _install_hint() -> str:
     if sys.platform == "darwin":
-        return "`brew install openjdk@17`, then set JAVA_HOME to it."
-    return "`apt-get install openjdk-17-jre-headless` (or your system's package of it), or set JAVA_HOME."
+        return "`brew install openjdk@17`, then set JAVA_HOME to its folder."
+    return "`apt-get install openjdk-17-jre-headless` (or your system's package), or set JAVA_HOME."

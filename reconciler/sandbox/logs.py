@@ -1,4 +1,7 @@
-"""Where the brokers' logs are: in the user's log folder, outside their data, because errors point to them afterwards."""
+"""The brokers' logs in the user's log folder.
+
+They are outside the data folder, because error messages name them after the data is removed.
+"""
 
 import re
 import shutil
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
-_KEPT_S = 7 * 24 * 3600
+_RETENTION_S = 7 * 24 * 3600
 _TAIL_LINES = 10
 _CAUSES = 5
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
@@ -16,28 +19,31 @@ _CAUSE = re.compile(r" (ERROR|FATAL) |^(Caused by: |Exception in thread .*)?[\w.
 
 
 def broker_log(logs: Path, broker_id: int) -> Path:
-    """What a broker wrote, in all of its starts."""
+    """Path of the output of all starts of a broker."""
     return logs / f"broker-{broker_id}.log"
 
 
 def tail(log: Path) -> str:
-    """For an error message: where the log is, its last errors, and its last lines. Several lines, without stack traces."""
+    """Describe a log in an error message.
+
+    The text has the path, the last errors and the last lines, without stack traces.
+    """
     if not log.is_file():
         return f"it wrote no log to {log}"
     text = log.read_text(encoding="utf-8", errors="replace")
     lines = [line for line in text.splitlines() if not _FRAME.match(line)]
-    last = lines[-_TAIL_LINES:]
-    # A broker that dies says why, and then for a hundred lines how it shuts down.
+    last_lines = lines[-_TAIL_LINES:]
+    # A failing broker writes the cause first, and then a hundred lines about its shutdown.
     causes = [line for line in lines[:-_TAIL_LINES] if _CAUSE.search(line)][-_CAUSES:]
-    shown = [*causes, *(["…"] if causes else []), *last]
-    return "\n".join([f"from its log {log}:", *(f"    {line[:400]}" for line in shown)])
+    excerpt = [*causes, *(["…"] if causes else []), *last_lines]
+    return "\n".join([f"from its log {log}:", *(f"    {line[:400]}" for line in excerpt)])
 
 
 def new_logs_dir(name: str) -> Path:
-    """A folder of this start's own; those of a week ago go."""
+    """Create a log folder for one start, and remove folders that are older than a week."""
     root = platformdirs.user_log_path("kafka-reconciler", appauthor=False) / "sandbox"
     root.mkdir(parents=True, exist_ok=True)
-    for old in root.iterdir():
-        if time.time() - old.stat().st_mtime > _KEPT_S:
-            shutil.rmtree(old, ignore_errors=True)
+    for folder in root.iterdir():
+        if time.time() - folder.stat().st_mtime > _RETENTION_S:
+            shutil.rmtree(folder, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))

@@ -1,4 +1,4 @@
-"""Which ports a sandbox listens on: free ones on 127.0.0.1 that nobody is given by chance later."""
+"""Picks free ports on 127.0.0.1 that the system does not give to outgoing connections."""
 
 import random
 import socket
@@ -6,33 +6,36 @@ import socket
 from reconciler.errors import SandboxError
 from reconciler.sandbox.config import CONTROLLERS, NodeAddress
 
-# Below the range of outgoing connections of Linux and macOS: a broker that restarts must find its port free.
+# Below the outgoing ports of Linux and macOS, so that a restarted broker finds its port free.
 _CANDIDATES = range(20_000, 32_000)
 
 
 def free_addresses(nodes: int, *, secure: bool = False) -> tuple[NodeAddress, ...]:
-    """Addresses of that many nodes, whose ports nobody listens on now. Raises SandboxError if there are none left."""
+    """Return addresses for `nodes` nodes with free ports.
+
+    Raises SandboxError if too few ports are free.
+    """
     ports: list[int] = []
-    held: list[socket.socket] = []
-    wanted = nodes + min(nodes, CONTROLLERS) + (nodes if secure else 0)
+    sockets: list[socket.socket] = []
+    count = nodes + min(nodes, CONTROLLERS) + (nodes if secure else 0)
     try:
         for port in random.sample(_CANDIDATES, k=2_000):
             candidate = socket.socket()
-            held.append(candidate)
+            sockets.append(candidate)
             try:
                 candidate.bind(("127.0.0.1", port))
             except OSError:
                 continue
             ports.append(port)
-            if len(ports) == wanted:
+            if len(ports) == count:
                 break
         else:
             raise SandboxError(
-                f"no {wanted} free ports between {_CANDIDATES.start} and {_CANDIDATES.stop} on 127.0.0.1"
+                f"fewer than {count} free ports between {_CANDIDATES.start} and {_CANDIDATES.stop} on 127.0.0.1"
             )
     finally:
-        for each in held:
-            each.close()
+        for candidate in sockets:
+            candidate.close()
     unused = iter(ports)
     return tuple(
         NodeAddress(
@@ -46,7 +49,7 @@ def free_addresses(nodes: int, *, secure: bool = False) -> tuple[NodeAddress, ..
 
 
 def listens(port: int) -> bool:
-    """Whether somebody accepts connections on that port of 127.0.0.1."""
+    """Whether a process accepts connections on this port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

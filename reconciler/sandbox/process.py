@@ -1,9 +1,10 @@
-"""Which process is meant by a pid, so that a pid that was given to somebody else is never signalled.
+"""Identifies a process by its pid and start time, so that a reused pid is never signalled.
 
-A process is its pid together with its start time. Signals go through a pidfd where there is one (Linux), which cannot
-change hands between the check and the signal. Not here: who starts and who ends processes.
+On Linux a signal goes through a pidfd, which refers to the same process before and after the check.
+Other modules decide which processes start and end.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -14,24 +15,28 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`started` is opaque and only compared: clock ticks since boot on Linux, the words of `ps` elsewhere."""
+    """A pid and a start time.
+
+    `started` is only compared: clock ticks since boot on Linux, the text that `ps` prints on other
+    systems.
+    """
 
     pid: int
     started: str
 
     def alive(self) -> bool:
-        """False also for a zombie: it holds no port and no file any more."""
-        return _started(self.pid) == self.started
+        """Whether the process runs. False for a zombie, which has no open port or file."""
+        return _start_time(self.pid) == self.started
 
     def send(self, signal_number: int) -> bool:
-        """Signal exactly this process; False if it is gone."""
+        """Signal exactly this process; False if it has ended."""
         if not hasattr(os, "pidfd_open"):
             return self._send_by_pid(signal_number)
         try:
             pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return False
-        except OSError:  # kernels and sandboxes without the call
+        except OSError:  # a kernel without this system call
             return self._send_by_pid(signal_number)
         try:
             if not self.alive():
@@ -44,7 +49,7 @@ class Process:
         return True
 
     def wait_gone(self, timeout_s: float) -> bool:
-        """Wait for the end of this process, ours or not; False if it is still there after `timeout_s`."""
+        """Wait for the end of this process; False if it still runs after `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
         while self.alive():
             if time.monotonic() > deadline:
@@ -63,26 +68,45 @@ class Process:
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this pid now; None if there is none."""
-    started = _started(pid)
+    """Return the process with this pid; None if there is none."""
+    started = _start_time(pid)
     return None if started is None else Process(pid, started)
 
 
-def _started(pid: int) -> str | None:
-    return _started_linux(pid) if Path("/proc/self/stat").exists() else _started_elsewhere(pid)
+def read_process(path: Path) -> Process:
+    """Read a recorded process; without the file, return a process that never runs."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Process(0, "")
+    return Process(record["pid"], record["started"])
 
 
-def _started_linux(pid: int) -> str | None:
+def write_process(path: Path, pid: int) -> None:
+    """Record a process in a file, atomically."""
+    process = identify(pid)
+    started = "" if process is None else process.started  # already ended: equals no start time
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps({"pid": pid, "started": started}), encoding="utf-8")
+    draft.replace(path)
+
+
+def _start_time(pid: int) -> str | None:
+    return _start_time_linux(pid) if Path("/proc/self/stat").exists() else _start_time_ps(pid)
+
+
+def _start_time_linux(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The command's name is in parentheses and may hold spaces: fields count from the last one on, state first.
+    # The command's name is in parentheses and may contain spaces, so fields count from the last
+    # parenthesis.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in {"Z", "X"} else fields[19]
 
 
-def _started_elsewhere(pid: int) -> str | None:
+def _start_time_ps(pid: int) -> str | None:
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     state, _, started = answer.stdout.strip().partition(" ")

@@ -1,7 +1,8 @@
-"""A second listener that asks who is there: SASL, TLS if wanted, and an authorizer that grants nothing by itself.
+"""A second listener with SASL, optional TLS and an authorizer that allows nothing by default.
 
-The plain listener stays, for brokers, tools and workload: whoever comes through it is a super user. So tests can try what a
-principal with few rights sees, and what rights an operation needs. Not here: which rights; those are granted by the test.
+Clients of the plain listener stay super users, because the brokers and Kafka's tools use it. With
+the second listener a test checks what a principal with few permissions sees and which permissions
+an operation needs. The test itself grants the permissions.
 """
 
 import os
@@ -21,7 +22,11 @@ _STORE_VARIABLE = "SANDBOX_STORE_PASSWORD"
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What to ask for: `users` maps names to passwords (letters and digits), `tls` encrypts with a certificate made for this start."""
+    """Settings of the second listener.
+
+    `users` maps names to passwords of letters and digits. `tls` adds TLS with a certificate created
+    for this start.
+    """
 
     users: Mapping[str, str] = field(repr=False)
     tls: bool = False
@@ -29,7 +34,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """The brokers' key and certificate: `store` for Java, `certificate` (PEM) for clients to trust."""
+    """The brokers' key and certificate: `store` for Java, `certificate` in PEM for the clients."""
 
     store: Path
     password: str = field(repr=False)
@@ -38,14 +43,14 @@ class KeyStore:
 
 @dataclass(frozen=True, slots=True)
 class SecureAccess:
-    """How clients reach the second listener. `certificate` is None without TLS."""
+    """Addresses and users of the second listener. `certificate` is None without TLS."""
 
     bootstrap_servers: str
     certificate: Path | None
     users: Mapping[str, str] = field(repr=False)
 
     def client(self, user: str, *, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
-        """librdkafka's properties to come as `user`, without the addresses; fit for a Cluster manifest's `client`."""
+        """librdkafka properties of `user`, as in a Cluster manifest's `client`."""
         properties = {
             "security.protocol": "SASL_PLAINTEXT" if self.certificate is None else "SASL_SSL",
             "sasl.mechanism": mechanism,
@@ -58,16 +63,16 @@ class SecureAccess:
 
 
 def render_security(security: Security, keys: KeyStore | None) -> dict[str, str]:
-    """Broker properties beside the listener's address."""
+    """Render the broker properties of the listener, except its address."""
     prefix = f"listener.name.{LISTENER.lower()}"
-    known = " ".join(f'user_{name}="{password}"' for name, password in security.users.items())
+    users = " ".join(f'user_{name}="{password}"' for name, password in security.users.items())
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         "allow.everyone.if.no.acl.found": "false",
         f"{prefix}.sasl.enabled.mechanisms": ",".join(MECHANISMS),
         f"{prefix}.plain.sasl.jaas.config": (
-            f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};"
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
         ),
         f"{prefix}.scram-sha-512.sasl.jaas.config": (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -83,7 +88,7 @@ def render_security(security: Security, keys: KeyStore | None) -> dict[str, str]
 
 
 def scram_arguments(security: Security) -> tuple[str, ...]:
-    """What formatting must be told, so that the users are there before the first broker is."""
+    """Arguments of the storage tool that create the users before the first broker starts."""
     return tuple(
         argument
         for name, password in security.users.items()
@@ -91,15 +96,18 @@ def scram_arguments(security: Security) -> tuple[str, ...]:
     )
 
 
-def protocol(security: Security) -> str:
-    """The second listener's security protocol."""
+def secure_protocol(security: Security) -> str:
+    """Security protocol of the second listener."""
     return "SASL_SSL" if security.tls else "SASL_PLAINTEXT"
 
 
-def make_keys(java: Path, folder: Path) -> KeyStore:
-    """A key and a self-signed certificate for 127.0.0.1, valid for a week, by the keytool beside `java`. Raises SandboxError."""
+def create_keys(java: Path, folder: Path) -> KeyStore:
+    """Create a key and a self-signed certificate for 127.0.0.1 with Java's keytool.
+
+    The certificate is valid for a week. Raises SandboxError if keytool fails.
+    """
     keys = KeyStore(folder / "broker.p12", secrets.token_hex(16), folder / "ca.pem")
-    store = [
+    store_arguments = [
         "-alias",
         "broker",
         "-keystore",
@@ -109,9 +117,9 @@ def make_keys(java: Path, folder: Path) -> KeyStore:
         "-storepass:env",
         _STORE_VARIABLE,
     ]
-    pair = ["-genkeypair", *store, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "7"]
-    _keytool(java, [*pair, "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1,dns:localhost"], keys.password)
-    _keytool(java, ["-exportcert", "-rfc", *store, "-file", str(keys.certificate)], keys.password)
+    generate = ["-genkeypair", *store_arguments, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "7"]
+    _keytool(java, [*generate, "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1,dns:localhost"], keys.password)
+    _keytool(java, ["-exportcert", "-rfc", *store_arguments, "-file", str(keys.certificate)], keys.password)
     return keys
 
 
@@ -128,7 +136,7 @@ def _keytool(java: Path, arguments: Sequence[str], password: str) -> None:
             errors="replace",
             timeout=60,
         )
-    except subprocess.CalledProcessError as failure:
-        raise SandboxError(f"{keytool} could not make a certificate: {failure.stdout.strip()[-500:]}") from None
-    except (OSError, subprocess.TimeoutExpired) as failure:
-        raise SandboxError(f"{keytool} could not make a certificate: {failure}") from None
+    except subprocess.CalledProcessError as error:
+        raise SandboxError(f"{keytool} could not create a certificate: {error.stdout.strip()[-500:]}") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SandboxError(f"{keytool} could not create a certificate: {error}") from None

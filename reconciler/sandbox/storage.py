@@ -1,6 +1,6 @@
-"""The files that a sandbox starts from: configuration, and data folders as Kafka's own tool formats them.
+"""Writes the configuration files of a sandbox and formats its data folders.
 
-Not here: what the configuration says.
+Kafka's own storage tool formats them. The content of the configuration is in `config`.
 """
 
 import json
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox import config
-from reconciler.sandbox.keeper import SPEC
 from reconciler.sandbox.logs import broker_log, tail
+from reconciler.sandbox.supervisor import SPEC
 
 
 def properties_file(folder: Path, node: int) -> Path:
-    """server.properties of a node."""
+    """Path of a node's server.properties."""
     return folder / f"server-{node}.properties"
 
 
@@ -32,7 +32,7 @@ def write_node_files(
     heap_mib: int,
     logs: Path,
 ) -> None:
-    """All that the nodes and their keeper read from `folder`."""
+    """Write all files that the nodes and their supervisor read from `folder`."""
     (folder / "log4j2.properties").write_text(config.render_log4j2(), encoding="utf-8")
     (folder / "log4j.properties").write_text(config.render_log4j(), encoding="utf-8")
     spec = []
@@ -57,26 +57,27 @@ def format_storage(
     logs: Path,
     deadline: float,
 ) -> None:
-    """Write each node's identity and first metadata, all nodes at once, one JVM each. Raises SandboxError.
+    """Format the data folder of each node, all at the same time, one JVM per node.
 
-    `users`: arguments that create users in the first metadata.
+    `users` are arguments that create users in the first metadata. Raises SandboxError at
+    `deadline`, or with the log's last lines if a node fails.
     """
     command = [str(java), *config.JVM_FLAGS, *config.logging_flags(folder), "-Xmx128m", "-cp", f"{jars}/*"]
     command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, *users]
-    with ExitStack() as running:
+    with ExitStack() as stack:
         tools = []
         for node in nodes:
             log = logs / f"format-{node}.log"
-            said = running.enter_context(log.open("ab"))
+            output = stack.enter_context(log.open("ab"))
             argv = [*command, "--config", str(properties_file(folder, node))]
-            tool = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
-            running.enter_context(tool)
-            running.callback(tool.kill)
+            tool = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            stack.enter_context(tool)
+            stack.callback(tool.kill)
             tools.append((node, log, tool))
         for node, log, tool in tools:
             try:
                 code = tool.wait(max(1.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                raise SandboxError(f"formatting node {node} took too long: is this machine overloaded?") from None
+                raise SandboxError(f"formatting node {node} took too long: check the load of this machine") from None
             if code != 0:
                 raise SandboxError(f"the data of node {node} could not be formatted; {tail(log)}")

@@ -1,6 +1,7 @@
-"""Kafka's own command-line tools, run against a sandbox: the independent witness of what the reconciler did.
+"""Runs Kafka's own command-line tools against a sandbox, to check the reconciler's work.
 
-Tools have the names of their scripts in Kafka's distribution, and the classes of the version that the sandbox runs. Not here: what their output means.
+A tool has the name of its script in Kafka's distribution; its class is the one of the sandbox's
+Kafka version. Callers interpret the output.
 """
 
 import json
@@ -9,8 +10,8 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from reconciler.errors import SandboxError
-from reconciler.kafka.workload import partition_states, wait_until
 from reconciler.sandbox import config
+from reconciler.sandbox.client import partition_states, wait_until
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.java import find_java
 
@@ -31,7 +32,7 @@ TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
-"""Tools of Kafka 4 that take `--bootstrap-server`, by the name of their script."""
+"""Script → class, for the tools of Kafka 4 that take `--bootstrap-server`."""
 BEFORE_4 = {
     "kafka-acls": "kafka.admin.AclCommand",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
@@ -39,25 +40,28 @@ BEFORE_4 = {
     "kafka-share-groups": None,
     "kafka-streams-groups": None,
 }
-"""Where that was different: another class, or no such tool."""
+"""Script → class before Kafka 4, where it differs; None where the tool did not exist."""
 
 
 def kafka_version(cluster: Cluster) -> tuple[int, ...]:
-    """Of the brokers and of the tools, by the name of their jar: (3, 9, 1)."""
+    """Version of the brokers and tools, such as (3, 9, 1), from the name of a jar."""
     (jar,) = cluster.jars.glob("kafka-clients-*.jar")
     return tuple(int(part) for part in jar.stem.removeprefix("kafka-clients-").split("."))
 
 
 def tool_class(cluster: Cluster, tool: str) -> str:
-    """The class behind a tool (a name of `TOOLS`, or a class itself) in the sandbox's Kafka. Raises SandboxError where it has no such tool."""
-    found = BEFORE_4.get(tool, TOOLS.get(tool, tool)) if kafka_version(cluster) < (4,) else TOOLS.get(tool, tool)
-    if found is None:
+    """Return the class of a tool in the sandbox's Kafka version.
+
+    `tool` is a name of `TOOLS` or a class. Raises SandboxError if this version has no such tool.
+    """
+    name = BEFORE_4.get(tool, TOOLS.get(tool, tool)) if kafka_version(cluster) < (4,) else TOOLS.get(tool, tool)
+    if name is None:
         raise SandboxError(f"Kafka {'.'.join(map(str, kafka_version(cluster)))} has no {tool}")
-    return found
+    return name
 
 
 def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
-    """argv of a tool (a name of `TOOLS`, or a class of Kafka's), with `--bootstrap-server` of the sandbox added."""
+    """Build the argv of a tool, with the sandbox's `--bootstrap-server`."""
     return [
         str(find_java()),
         "-Xmx256m",
@@ -72,7 +76,10 @@ def tool_command(cluster: Cluster, tool: str, *args: str) -> list[str]:
 
 
 def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a tool and answer what it said and its exit code, whatever that is. Raises SandboxError if it does not end."""
+    """Run a tool and return its output and exit code.
+
+    Raises SandboxError if it does not end in time.
+    """
     try:
         return subprocess.run(
             tool_command(cluster, tool, *args),
@@ -88,9 +95,11 @@ def run_tool(cluster: Cluster, tool: str, *args: str, timeout_s: float = 60) -> 
 
 
 def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]], *, timeout_s: float = 60) -> None:
-    """Give partitions these replicas, preferred first, and wait until every broker's metadata shows them in sync.
+    """Assign replicas, the preferred one first, and wait until they are in sync.
 
-    A leader that is still among the replicas stays: a new order of the same ones moves the preference, not the leader.
+    A leader that is still one of the replicas stays the leader: a new order of the same replicas
+    changes only the preferred leader. Every broker's metadata must show the result. Raises
+    SandboxError if the tool fails, TimeoutError after `timeout_s` seconds.
     """
     plan = [
         {"topic": topic, "partition": partition, "replicas": list(brokers)}
@@ -99,7 +108,7 @@ def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]]
     with tempfile.NamedTemporaryFile("w", suffix=".json", dir=cluster.dir) as file:
         json.dump({"version": 1, "partitions": plan}, file)
         file.flush()
-        answer = run_tool(
+        result = run_tool(
             cluster,
             "kafka-reassign-partitions",
             "--reassignment-json-file",
@@ -107,43 +116,44 @@ def reassign(cluster: Cluster, replicas: Mapping[tuple[str, int], Sequence[int]]
             "--execute",
             timeout_s=timeout_s,
         )
-    if answer.returncode != 0:
+    if result.returncode != 0:
         raise SandboxError(
-            f"partitions of {cluster.name} were not reassigned: {' '.join(answer.stderr.split())[-800:]}"
+            f"partitions of {cluster.name} were not reassigned: {' '.join(result.stderr.split())[-800:]}"
         )
     for server in cluster.bootstrap_servers.split(","):
         for topic in sorted({topic for topic, _ in replicas}):
-            wanted = {partition: tuple(brokers) for (each, partition), brokers in replicas.items() if each == topic}
+            expected = {partition: tuple(brokers) for (name, partition), brokers in replicas.items() if name == topic}
             wait_until(
-                lambda server=server, topic=topic, wanted=wanted: _shows(server, topic, wanted),  # type: ignore[misc]
+                lambda server=server, topic=topic, expected=expected: _shows(server, topic, expected),  # type: ignore[misc]
                 timeout_s,
                 f"the new replicas of {topic} in the metadata of {server}",
             )
 
 
-def move_preference(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
-    """Make each partition's leader another one than the preferred: the order of its replicas turns by one, the leader stays.
+def change_preferred_leaders(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+    """Rotate each partition's replicas by one, so that its leader is not the preferred one.
 
-    Needs at least two replicas, and the preferred one leading. Raises SandboxError.
+    Raises SandboxError for a partition with one replica, or with a leader that is not the preferred
+    one.
     """
-    turned: dict[tuple[str, int], tuple[int, ...]] = {}
+    rotated: dict[tuple[str, int], tuple[int, ...]] = {}
     for topic, partition in partitions:
         state = partition_states(cluster.bootstrap_servers, topic)[partition]
         if len(state.replicas) < 2 or state.leader != state.replicas[0]:
             raise SandboxError(
-                f"{topic}[{partition}] is led by {state.leader} of {state.replicas}: nothing to turn away from"
+                f"the leader of {topic}[{partition}] is {state.leader} of {state.replicas}: it must be the first of several"
             )
-        turned[topic, partition] = (*state.replicas[1:], state.replicas[0])
-    if turned:
-        reassign(cluster, turned)
+        rotated[topic, partition] = (*state.replicas[1:], state.replicas[0])
+    if rotated:
+        reassign(cluster, rotated)
 
 
-def _shows(server: str, topic: str, wanted: Mapping[int, tuple[int, ...]]) -> bool:
+def _shows(server: str, topic: str, expected: Mapping[int, tuple[int, ...]]) -> bool:
     states = partition_states(server, topic)
     return all(
         partition in states
         and states[partition].replicas == brokers
         and set(states[partition].in_sync) == set(brokers)
         and states[partition].leader in brokers
-        for partition, brokers in wanted.items()
+        for partition, brokers in expected.items()
     )

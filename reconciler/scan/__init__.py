@@ -1,1 +1,1 @@
-"""Needs in, ClusterSnapshot out: the only package that imports pyspark, and only once a scan needs it."""
+"""Runs a ScanRequest into a ClusterSnapshot. The only package that imports pyspark, and only when a scan needs it."""

@@ -1,4 +1,4 @@
-"""A snapshot as Parquet, for people's own analysis. The columns are a promise, described in docs/scan.md; a null was not read."""
+"""Writes a snapshot as Parquet. docs/scan.md documents the columns; a null was not read."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reconciler import __version__
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unread
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unknown
 
 FORMAT_VERSION = "1.0"
 _ROWS_PER_BATCH = 50_000
@@ -72,7 +72,7 @@ TOPIC_COLUMNS = pa.schema(
 
 
 def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
-    """partitions/, groups/, topics/ and run.json under `out`; what is there is replaced file by file. Raises OSError."""
+    """Write partitions/, groups/, topics/ and run.json under `out`. Replaces existing files. Raises OSError."""
     written = [
         _parquet(
             out / "partitions",
@@ -105,7 +105,7 @@ def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
                 ("groups", snapshot.groups_incomplete),
                 ("readers", snapshot.readers_incomplete),
             )
-            if isinstance(fact, Unread)
+            if isinstance(fact, Unknown)
         },
     }
 
@@ -117,28 +117,28 @@ def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, An
         "partition": facts.partition.partition,
         **_known_of(facts, "topic_id", "leader", "replicas", "in_sync", "log_start", "stable_end", "high_watermark"),
         "offsets_at": [
-            (at, _known(offset)) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unread)
+            (at, _known(offset)) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unknown)
         ],
         "readers": None
-        if isinstance(readers, Unread)
+        if isinstance(readers, Unknown)
         else [{**asdict(reader), "topic_id": _known(reader.topic_id)} for reader in readers],
         "unread": [*_unread(facts, PARTITION_COLUMNS.names), *_unread_within(snapshot, facts)],
     }
 
 
 def _unread_within(snapshot: ClusterSnapshot, facts: PartitionFacts) -> Iterator[tuple[str, str]]:
-    """The same for what is missing within a column that has a value."""
+    """The same for parts of a column that has a value."""
     for at, offset in facts.offsets_at.items():
-        if isinstance(offset, Unread):
+        if isinstance(offset, Unknown):
             yield f"offsets_at[{at}]", offset.reason
-    if isinstance(facts.readers, Unread):
+    if isinstance(facts.readers, Unknown):
         return
-    # Where only the groups that a policy names were asked for, nobody else is told.
+    # A request for named groups only returns no other group.
     missing = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
     if missing is not None:
         yield "readers", missing.reason
     for reader in facts.readers:
-        if isinstance(reader.topic_id, Unread):
+        if isinstance(reader.topic_id, Unknown):
             yield f"readers[{reader.group}].topic_id", reader.topic_id.reason
 
 
@@ -148,11 +148,11 @@ def _group(facts: GroupFacts) -> dict[str, Any]:
         **_known_of(
             facts, "group", "listed", "type", "state", "commits", "commit_topics", "fingerprint", "last_activity_ms"
         ),
-        "log_partition": None if isinstance(newest, Unread) else newest[0],
-        "log_offset": None if isinstance(newest, Unread) else newest[1],
+        "log_partition": None if isinstance(newest, Unknown) else newest[0],
+        "log_offset": None if isinstance(newest, Unknown) else newest[1],
         "unread": [
             *_unread(facts, GROUP_COLUMNS.names),
-            *((name, newest.reason) for name in ("log_partition", "log_offset") if isinstance(newest, Unread)),
+            *((name, newest.reason) for name in ("log_partition", "log_offset") if isinstance(newest, Unknown)),
         ],
     }
 
@@ -162,7 +162,7 @@ def _topic(facts: TopicFacts) -> dict[str, Any]:
     return {
         "topic": facts.name,
         **_known_of(facts, "topic_id", "internal", "partitions", "records"),
-        "cleanup_policy": None if isinstance(policy, Unread) else sorted(policy),
+        "cleanup_policy": None if isinstance(policy, Unknown) else sorted(policy),
         "unread": _unread(facts, TOPIC_COLUMNS.names),
     }
 
@@ -172,13 +172,13 @@ def _known_of(facts: object, *names: str) -> dict[str, Any]:
 
 
 def _known(fact: Any) -> Any:
-    return None if isinstance(fact, Unread) else fact
+    return None if isinstance(fact, Unknown) else fact
 
 
 def _unread(facts: object, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Column and reason of each fact that has none; the reason tells "not asked" from "could not be read"."""
+    """Column and reason of each Unknown fact: "not asked", or why it could not be read."""
     values: Mapping[str, object] = {name: getattr(facts, name, None) for name in names if name != "unread"}
-    return [(name, value.reason) for name, value in values.items() if isinstance(value, Unread)]
+    return [(name, value.reason) for name, value in values.items() if isinstance(value, Unknown)]
 
 
 def _parquet(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> Path:

@@ -1,7 +1,8 @@
-"""The JVM of a local driver: started silently, in a session of its own, and ended with us.
+"""The JVM of a local driver: started silently, in its own process session, and ended with this process.
 
-Decided here: how the process is launched and when it is given up. pyspark launches one, too, but its words reach the terminal,
-Ctrl-C reaches it in the middle of an answer, and a JVM that dies at start is waited for until the end of time.
+Decided here: how the process is launched and when it is given up. pyspark's own launch prints to the
+terminal, lets Ctrl-C reach the JVM in the middle of an answer, and waits forever for a JVM that dies at
+its start.
 """
 
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan.class_data import WRITING_LIMIT_S, ClassData, choose, write_at_next_start
+from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive, write_at_next_start
 
 _STOP_LIMIT_S = 10.0
 _HURRIED_S = 2.0
@@ -27,53 +28,53 @@ _FOLDER = "kafka-reconciler-spark-"
 
 @dataclass(slots=True)
 class Jvm:
-    """A running JVM, and the folder that holds its log and the files that it serves to executors."""
+    """A running JVM, and the folder of its log and of the files that executors fetch."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
-    class_data: ClassData = field(default_factory=ClassData)
-    _kept: bool = False
+    class_data: ClassCache = field(default_factory=ClassCache)
+    _keeps_folder: bool = False
 
     def keep_log(self) -> Path:
-        """The log, which then outlives the JVM because an error message points to it."""
-        self._kept = True
+        """The log's path, for an error message. The log is kept after the JVM's end."""
+        self._keeps_folder = True
         return self.folder / _LOG
 
     def end(self, *, at_once: bool = False) -> None:
-        """Close its standard input, which ends it; kill it where that is not enough. `at_once`: somebody pressed Ctrl-C and waits."""
+        """End the JVM by closing its standard input; kill it if that fails. `at_once`: the user pressed Ctrl-C."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         patience_s = _STOP_LIMIT_S if self.class_data.written is None else WRITING_LIMIT_S
         try:
-            # Its own temporary folders go first, an archive of its classes comes last.
+            # The JVM first removes its temporary folders, then writes an archive of its classes.
             self.process.wait(_HURRIED_S if at_once else patience_s)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             self.process.kill()
             self.process.wait()
         if self.process.returncode == 0:
             self.class_data.keep()
-        if not self._kept:
+        if not self._keeps_folder:
             _remove(self.folder)
 
 
 def _remove(folder: Path) -> None:
-    """Only what `start` made: an empty path once meant the working directory, and all of it went."""
-    made = folder.is_absolute() and folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_FOLDER)
-    if not made:
+    """Remove a folder that `start` created. An empty path once meant the working directory, which was removed."""
+    is_ours = folder.is_absolute() and folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_FOLDER)
+    if not is_ours:
         raise ValueError(f"{str(folder)!r} is no folder of a JVM of this program: not removed")
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def of(gateway: Any) -> Jvm | None:
     """The JVM behind a gateway that `start` returned; None for any other."""
-    found = getattr(gateway, "proc", None)
-    return found if isinstance(found, Jvm) else None
+    process = getattr(gateway, "proc", None)
+    return process if isinstance(process, Jvm) else None
 
 
 def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bool = False) -> Any:
-    """pyspark's gateway into a new JVM. `conf`: a SparkConf. Raises ScanFailed in one sentence; `abandoned` ends the waiting.
+    """pyspark's gateway into a new JVM. `conf`: a SparkConf. Raises ScanFailed.
 
-    `archived`: with an archive of its classes (`class_data`), for flags that are ours.
+    `abandoned` ends the wait. `archived`: use an archive of the classes, for our own JVM flags.
     """
     from pyspark.java_gateway import launch_gateway
 
@@ -81,7 +82,7 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bo
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     answer = folder / "gateway"
     home = _spark_home()
-    class_data = choose(java, home / "jars", folder) if archived else ClassData()
+    class_data = select_archive(java, home / "jars", folder) if archived else ClassCache()
     command = [str(home / "bin" / "spark-submit")]
     for name, value in conf.getAll():
         if name == _JAVA_OPTIONS and class_data.option:
@@ -102,17 +103,17 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bo
     limit = time.monotonic() + limit_s
     while not answer.is_file():
         if process.poll() is not None or time.monotonic() > limit:
-            reason = _why_not(jvm)
+            reason = _failure_reason(jvm)
             process.kill()
             jvm.end()
             raise ScanFailed(reason)
         if abandoned.wait(0.02):
-            # It has made nothing yet that it would have to remove.
+            # The JVM has created nothing yet that it would have to remove.
             process.kill()
             jvm.end()
             raise ScanFailed("the scan was given up while Spark was starting")
     port, secret = _gateway(answer.read_bytes())
-    # pyspark's own way of being told that the JVM is there already.
+    # pyspark connects to an existing JVM if these variables are set.
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
         gateway = launch_gateway(conf)
@@ -123,17 +124,20 @@ def start(conf: Any, abandoned: threading.Event, *, limit_s: float, archived: bo
 
 
 def ask_for_archive() -> bool:
-    """Let the next local JVM write an archive of its classes; False where there is one. Raises ScanFailed without Java, and OSError."""
+    """Make the next local JVM write an archive of its classes; False if there is one.
+
+    Raises ScanFailed without Java, and OSError.
+    """
     return write_at_next_start(_need_java(), _spark_home() / "jars")
 
 
 def _gateway(data: bytes) -> tuple[int, str]:
-    """Port and secret, as Spark's PythonGatewayServer writes them: a file that is renamed into place, hence whole."""
+    """Port and secret from the file of Spark's PythonGatewayServer, which renames it into place."""
     port, size = struct.unpack_from(">ii", data)
     return port, data[8 : 8 + size].decode()
 
 
-def _why_not(jvm: Jvm) -> str:
+def _failure_reason(jvm: Jvm) -> str:
     log = jvm.keep_log()
     if "UnsupportedClassVersionError" in log.read_text(errors="replace"):
         return f"Java 17 or later is needed, and {_java()} is older: install one, or set JAVA_HOME"

@@ -1,6 +1,7 @@
-"""`python -m reconciler.scan.prepare`: writes the archive of Spark's classes before the first scan asks for it (docs/adr/0010).
+"""`python -m reconciler.scan.prepare`: writes the archive of Spark's classes before the first scan (docs/adr/0010).
 
-`make setup` runs it. Without it the second scan on a machine writes the archive, and scans side by side would each write one.
+`make setup` runs it. Otherwise the second scan on a machine writes the archive, and each of several scans
+in parallel would write one.
 """
 
 import sys
@@ -8,35 +9,35 @@ import time
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import CommitsChunk, Work
 from reconciler.scan import jvm
-from reconciler.scan.run import run
-from reconciler.scan.session import Engine, Start, close
+from reconciler.scan.query_runner import run
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.task_rows import CommitsChunk, ScanTask
 
 _NO_BROKER = Connection(("127.0.0.1:9",), timeout_s=1.0)
-"""The discard port, where nothing listens: a query that reads nothing loads the same classes."""
+"""The discard port, where no server listens: a query that reads nothing loads the same classes."""
 _LIMIT_S = 120.0
 
 
 def write_archive() -> None:
-    """Write the archive, if there is none: a session leaves it at its end, once it has run the query of a scan.
+    """Write the archive if there is none, with a session that runs the query of a scan.
 
     Raises ReconcilerError without Java, and OSError where the user's cache cannot be written.
     """
     if not jvm.ask_for_archive():
         return
     try:
-        session = Start(Engine()).result()
-        work = Work(
+        session = PendingSession(SparkTarget()).result()
+        task = ScanTask(
             connection=_NO_BROKER, readers={}, named={}, groups=(), until_s=time.time() + _LIMIT_S, log_limit_s=1.0
         )
-        run(session, work, [CommitsChunk(("nobody",))], limit_s=_LIMIT_S, progress=lambda _message: None)
+        run(session, task, [CommitsChunk(("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
     finally:
         close()
 
 
 def main() -> None:
-    """A machine without an archive scans all the same, so a failure is a warning."""
+    """Write the archive. A failure is only a warning: scans work without an archive."""
     try:
         write_archive()
     except (ReconcilerError, OSError) as error:

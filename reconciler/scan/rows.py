@@ -1,4 +1,4 @@
-"""The one table that a scan ends in, as dictionaries by what they are about. What they prove is decided in assemble."""
+"""The rows of a scan's result table, as dictionaries by subject. snapshot_builder.py turns them into facts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from reconciler.kafka.facts import GROUP, PARTITION, RUN, TOPIC
 from reconciler.model.names import TopicPartition
+from reconciler.scan.task_rows import GROUP, PARTITION, RUN, TOPIC
 
 Row = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ _COLUMNS: Mapping[int, Sequence[str]] = {
     TOPIC: ("records", "unread"),
     RUN: ("error", "records", "skipped", "garbled"),
 }
-"""What is read here of a row about each kind of subject."""
+"""The columns of each kind of subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Rows:
 
 
 def rows_of(table: pa.Table) -> Rows:
-    """The rows of `reduce.reduced` or `reduce.unreduced`, by what they are about."""
+    """The rows of `scan_query` or `as_scan_table`, by subject."""
     partitions: dict[TopicPartition, Row] = {}
     groups: dict[str, Row] = {}
     topics: dict[str, Row] = {}
@@ -57,11 +57,11 @@ def rows_of(table: pa.Table) -> Rows:
 
 
 def _of(batch: pa.RecordBatch, subject: int) -> Iterator[Row]:
-    """Rows about one kind of subject, as dictionaries of its columns alone: the others would take most of the time, and all are null."""
-    # By now it has been loaded together with pandas; at the top of the module every command would wait for it.
+    """Rows of one kind of subject, as dictionaries of its columns; all other columns are null."""
+    # Imported here, where pandas has already loaded it; a module-level import would delay every command.
     from pyarrow import compute as pc
 
-    about = batch.filter(pc.equal(batch.column("subject"), subject))
+    rows = batch.filter(pc.equal(batch.column("subject"), subject))
     names = ("name", "number", *_COLUMNS[subject])
-    for values in zip(*(about.column(name).to_pylist() for name in names), strict=True):
+    for values in zip(*(rows.column(name).to_pylist() for name in names), strict=True):
         yield dict(zip(names, values, strict=True))

@@ -1,6 +1,7 @@
-"""Needs in, ClusterSnapshot out: the steps of a scan in their order. Reads only; computes no floor and decides nothing.
+"""The steps of a scan in order: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
 
-Listings come from the driver while Spark starts; offsets, commits and the commit log are read in tasks and reduced in one query.
+The driver lists topics and groups while Spark starts. Tasks read offsets, commits and the commit log, and
+one query reduces them.
 """
 
 import gc
@@ -14,133 +15,130 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from reconciler.kafka import asking, connect, group_listing, listing
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import Chunk, Work, read_chunk
-from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC, TopicListing
-from reconciler.kafka.read import PartitionAsk, read_partitions
+from reconciler.kafka import futures
+from reconciler.kafka.consumer_offsets import log_sizes
+from reconciler.kafka.groups import GroupListing, list_groups
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unread
-from reconciler.scan import assemble, wishes
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
 from reconciler.scan import export as parquet
-from reconciler.scan.once_more import with_later_ends
-from reconciler.scan.reduce import unreduced
+from reconciler.scan import requests, snapshot_builder
+from reconciler.scan.query import as_scan_table
+from reconciler.scan.query_runner import run
+from reconciler.scan.refresh_watermarks import refresh_watermarks
+from reconciler.scan.requests import PartitionRequest
 from reconciler.scan.rows import Rows, rows_of
-from reconciler.scan.run import run
-from reconciler.scan.session import Engine, Start, close
-from reconciler.scan.wishes import Wish
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.task_rows import Chunk, ScanTask, read_chunk
 
-__all__ = ["Engine", "close", "export", "scan", "starting"]
+__all__ = ["SparkTarget", "close", "export", "scan", "start_session"]
 
 Progress = Callable[[str], None]
 
 _LOG = logging.getLogger(__name__)
 
-# A commit log is given up when it comes slower than this; the slowest sane reader is ten times as fast.
+# A commit log that is read more slowly is given up; the slowest usual reader is ten times as fast.
 _SLOWEST_RECORDS_PER_S = 5_000
 _LOG_START_S = 60.0
 _SOURCES = ("partitions", "commits", "commit_log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Log:
-    """The commit log as its metadata tell it. `sizes`: offsets that each partition with a leader spans. `partitions` 0: it does not exist.
-    `missing`: why nothing is known of it.
+class LogMetadata:
+    """The commit log's metadata. `partitions` 0: it does not exist. `missing`: why nothing is known.
+
+    `sizes`: number of offsets of each partition with a leader.
     """
 
     sizes: Mapping[int, int] = field(default_factory=dict)
     partitions: int = 0
-    missing: Unread | None = None
+    missing: Unknown | None = None
     leaderless: tuple[int, ...] = ()
 
     @property
-    def hides_groups(self) -> Unread | None:
-        """Why groups may be in no list: each broker lists those of the partitions that it leads, and says nothing of the others."""
+    def hides_groups(self) -> Unknown | None:
+        """Why the listing may lack groups: each broker lists those of the log's partitions that it leads."""
         if self.missing is not None and self.missing is not NOT_ASKED:
-            return Unread(f"whether every group is listed is unknown: {self.missing.reason}")
+            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
         if self.leaderless:
-            some = f"{len(self.leaderless)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
-            return Unread(f"no broker lists the groups of {some}, which have no leader")
+            partitions = f"{len(self.leaderless)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
+            return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Listed:
-    """What the driver itself learned, and what follows for the reading."""
+class Listings:
+    """What the driver itself has read, and the requests that follow from it."""
 
     topics: TopicListing
     groups: GroupListing
-    policies: Future[dict[str, frozenset[str] | Unread]]
-    wishes: tuple[Wish, ...]
+    policies: Future[dict[str, frozenset[str] | Unknown]]
+    partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     commit_groups: frozenset[str]
-    log: _Log
+    log: LogMetadata
 
 
 def scan(
-    needs: Needs,
-    connection: Connection,
+    request: ScanRequest,
+    session: KafkaSession,
     *,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unread,
-    engine: Engine,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
+    engine: SparkTarget,
     progress: Callable[[str], None],
-    timeout_s: float,
-    start: Start | None = None,
+    start: PendingSession | None = None,
 ) -> ClusterSnapshot:
-    """Everything that `needs` asks, and no more. Facts that could not be read are Unread.
+    """Read everything that is requested, and no more. Facts that could not be read are Unknown.
 
-    `timeout_s`: patience with a broker that is silent, in each of the steps. `start`: what `starting` gave for the same needs, where
-    the session was begun before. Raises ClusterUnreachable if no broker answers at all, ScanFailed if Spark cannot run. Ctrl-C ends
-    the scan, and with it the session.
+    The session's timeout is the patience with a silent broker in each step. `start`: a Spark session that
+    `start_session` has begun for the same request. Raises ClusterUnreachable if no broker answers,
+    ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
     """
-    connection = replace(connection, timeout_s=min(connection.timeout_s, timeout_s))
-    with nullcontext(start) if start is not None else starting(needs, engine) as start:
-        cluster_id = connect.cluster_id(connection)
-        with _unswept():
-            listed = _list(needs, connection, progress)
-        table = _read(needs, connection, listed, start, progress)
-    with _unswept():
+    with nullcontext(start) if start is not None else start_session(request, engine) as start:
+        with _gc_paused():
+            listings = _list(request, session, progress)
+        table = _read(request, session, listings, start, progress)
+    with _gc_paused():
         rows = rows_of(table)
-        snapshot = _snapshot(needs, listed, rows, cluster_id, observed_at_ms, last_purges)
-        snapshot = replace(snapshot, partitions=with_later_ends(connection, snapshot.partitions))
+        snapshot = _snapshot(request, listings, rows, session.cluster_id or "", observed_at_ms, last_purges)
+        snapshot = replace(snapshot, partitions=refresh_watermarks(session, snapshot.partitions))
     progress(_summary(snapshot, rows))
     return snapshot
 
 
 def export(
-    needs: Needs,
-    connection: Connection,
+    request: ScanRequest,
+    session: KafkaSession,
     *,
     observed_at_ms: int,
-    engine: Engine,
+    engine: SparkTarget,
     progress: Callable[[str], None],
-    timeout_s: float,
     out: Path,
-    start: Start | None = None,
+    start: PendingSession | None = None,
 ) -> tuple[Path, ...]:
-    """The same scan as Parquet files under `out` (see `export`); answers what was written. Raises like `scan`, and OSError."""
+    """Write the snapshot of a scan as Parquet files under `out`; returns their paths. Raises like `scan`, and OSError."""
     snapshot = scan(
-        needs,
-        connection,
+        request,
+        session,
         observed_at_ms=observed_at_ms,
         last_purges=NOT_ASKED,
         engine=engine,
         progress=progress,
-        timeout_s=timeout_s,
         start=start,
     )
     return parquet.write(snapshot, out)
 
 
 @contextmanager
-def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
-    """A session on its way where one is needed, while the block does what comes before. Whatever ends the block early, Ctrl-C
-    included, does not wait for the session, nor leave a JVM.
+def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
+    """Start a Spark session, if the request needs one, while the block does the first steps.
+
+    An early end of the block, Ctrl-C included, neither waits for the session nor leaves a JVM behind.
     """
-    start = Start(engine) if needs.spark else None
+    start = PendingSession(engine) if request.spark else None
     try:
         yield start
     except BaseException:
@@ -150,9 +148,10 @@ def starting(needs: Needs, engine: Engine) -> Iterator[Start | None]:
 
 
 @contextmanager
-def _unswept() -> Iterator[None]:
-    """Listings and rows become objects that all stay: searching them for cycles again and again takes as long as making them, and longer
-    the more there are. It holds for all threads; what they leave behind in the meantime is swept afterwards.
+def _gc_paused() -> Iterator[None]:
+    """Pause garbage collection, for all threads: listings and rows become many objects that all stay.
+
+    Repeated searches for cycles among them would take longer than their creation.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -163,147 +162,148 @@ def _unswept() -> Iterator[None]:
             gc.enable()
 
 
-def _list(needs: Needs, connection: Connection, progress: Progress) -> _Listed:
-    with_groups = bool(needs.groups) or needs.readers
+def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
+    with_groups = bool(request.groups) or request.readers
     progress("listing topics" + (" and groups" if with_groups else ""))
-    # Side by side: with a broker that hangs each takes its whole patience.
-    groups = asking.background(lambda: _list_groups(connection, wanted=with_groups))
-    topics = listing.list_topics(connection)
-    log = asking.background(lambda: _commit_log(connection, topics, wanted=with_groups))
-    wanted = set(wishes.selected_topics(needs, topics.topics)) | wishes.exact_topics(needs)
-    topics = listing.describe_topics(connection, topics, wanted)
-    with_offsets = replace(needs, topics=tuple(need for need in needs.topics if need.offsets))
-    # No task rests on them: they are waited for when the tasks are done.
-    floored = wishes.selected_topics(with_offsets, topics.topics)
-    policies = asking.background(lambda: listing.cleanup_policies(connection, floored))
-    found_log = log.result()
-    listed_groups = groups.result()
-    if listed_groups.incomplete is None:
-        listed_groups = replace(listed_groups, incomplete=found_log.hides_groups)
-    return _Listed(
+    # In parallel: with a frozen broker each step takes its whole patience.
+    groups = futures.submit(lambda: _list_groups(session, requested=with_groups))
+    topics = list_topics(session)
+    log = futures.submit(lambda: _log_metadata(session, topics, requested=with_groups))
+    names = set(requests.selected_topics(request, topics.topics)) | requests.exact_topics(request)
+    topics = describe_topics(session, topics, names)
+    with_offsets = replace(request, topics=tuple(part for part in request.topics if part.offsets))
+    # No task needs the policies, so the scan waits for them after the tasks.
+    floor_topics = requests.selected_topics(with_offsets, topics.topics)
+    policies = futures.submit(lambda: cleanup_policies(session, floor_topics))
+    log_metadata = log.result()
+    group_listing = groups.result()
+    if group_listing.incomplete is None:
+        group_listing = replace(group_listing, incomplete=log_metadata.hides_groups)
+    return Listings(
         topics=topics,
-        groups=listed_groups,
+        groups=group_listing,
         policies=policies,
-        wishes=tuple(wishes.wishes(needs, topics)),
-        counted=wishes.counted_topics(needs, topics),
-        commit_groups=wishes.commit_groups(needs, listed_groups),
-        log=found_log if needs.commit_log else replace(found_log, sizes={}),
+        partition_requests=tuple(requests.partition_requests(request, topics)),
+        counted=requests.counted_topics(request, topics),
+        commit_groups=requests.commit_groups(request, group_listing),
+        log=log_metadata if request.commit_log else replace(log_metadata, sizes={}),
     )
 
 
-def _list_groups(connection: Connection, *, wanted: bool) -> GroupListing:
-    return group_listing.list_groups(connection, hidden=True) if wanted else GroupListing({}, NOT_ASKED, NOT_ASKED)
+def _list_groups(session: KafkaSession, *, requested: bool) -> GroupListing:
+    return list_groups(session, hidden=True) if requested else GroupListing(groups={}, incomplete=NOT_ASKED)
 
 
-def _commit_log(connection: Connection, topics: TopicListing, *, wanted: bool) -> _Log:
-    """The log's partitions, and what of them there is to read."""
-    if not wanted:
-        return _Log(missing=NOT_ASKED)
+def _log_metadata(session: KafkaSession, topics: TopicListing, *, requested: bool) -> LogMetadata:
+    if not requested:
+        return LogMetadata(missing=NOT_ASKED)
     log = topics.topics.get(COMMIT_LOG_TOPIC)
     if log is None:
-        # Apart from other topics: a log that may not be described makes the log unread, not the listing of topics incomplete.
-        described = listing.describe_topics(connection, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
-        log = described.topics.get(COMMIT_LOG_TOPIC)
+        # Not together with other topics: an unreadable log must not make the listing of topics incomplete.
+        topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
+        log = topics.topics.get(COMMIT_LOG_TOPIC)
         if log is None:
-            return _Log(missing=described.incomplete)
-    if isinstance(log.partitions, Unread):
-        return _Log(missing=log.partitions)
-    led = [p.number for p in log.partitions if isinstance(p.leader, int)]
-    (offsets,) = read_partitions(connection, [PartitionAsk(COMMIT_LOG_TOPIC, led, -1, full=False)])
-    rows = offsets.to_pylist()
-    return _Log(
-        sizes={row["partition"]: wishes.log_size(row["log_start"], row["high_watermark"]) for row in rows},
-        partitions=len(log.partitions),
-        leaderless=tuple(p.number for p in log.partitions if not isinstance(p.leader, int)),
+            return LogMetadata(missing=topics.incomplete)
+    if isinstance(log.partitions, Unknown):
+        return LogMetadata(missing=log.partitions)
+    partitions = topics.partitions[COMMIT_LOG_TOPIC]
+    leaderless = tuple(f.partition.partition for f in partitions if not isinstance(f.leader, int))
+    sizes = log_sizes(session, [facts for facts in partitions if isinstance(facts.leader, int)])
+    return LogMetadata(sizes=sizes, partitions=log.partitions, leaderless=leaderless)
+
+
+def _chunks(listings: Listings) -> tuple[Chunk, ...]:
+    # A request for a coordinator creates the commit log where there is none, and no group has committed then.
+    no_commits = listings.log.partitions == 0 and listings.log.missing is None
+    return requests.order_chunks(
+        requests.log_chunks(listings.log.sizes),
+        requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        requests.commit_chunks(() if no_commits else listings.commit_groups),
     )
 
 
-def _chunks(listed: _Listed) -> tuple[Chunk, ...]:
-    # Asking for a coordinator creates the commit log where there is none yet, and there is nothing to read then.
-    nothing = listed.log.partitions == 0 and listed.log.missing is None
-    return wishes.in_reading_order(
-        wishes.log_chunks(listed.log.sizes),
-        wishes.partition_chunks(listed.wishes, listed.counted, listed.topics.topics),
-        wishes.commit_chunks(() if nothing else listed.commit_groups),
-    )
-
-
-def _work(needs: Needs, connection: Connection, listed: _Listed, reading_s: float) -> Work:
+def _task(request: ScanRequest, session: KafkaSession, listings: Listings, reading_s: float) -> ScanTask:
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}
-    for wish in listed.wishes:
-        if wish.readers or wish.named:
-            readers.setdefault(wish.topic.name, []).extend(p.number for p in wish.partitions)
-            named[wish.topic.name] = named.get(wish.topic.name, frozenset()) | wish.named
-    return Work(
-        connection=connection,
+    for part in listings.partition_requests:
+        if part.readers or part.named:
+            readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
+            named[part.topic] = named.get(part.topic, frozenset()) | part.named
+    return ScanTask(
+        connection=session.connection,
         readers={topic: _compact(numbers) for topic, numbers in readers.items()},
         named=named,
-        groups=needs.groups,
-        # One bound for all chunks, so that a silent broker is not waited for in each of them; but those whose turn comes late, after so
-        # many that were answered, once had five seconds left of the whole patience.
-        until_s=time.time() + reading_s + connection.timeout_s,
-        log_limit_s=_LOG_START_S + connection.timeout_s + sum(listed.log.sizes.values()) / _SLOWEST_RECORDS_PER_S,
+        groups=request.groups,
+        # One bound for all chunks: a silent broker is not waited for in each of them. It includes the reading
+        # time: late chunks once had five seconds left of the whole patience.
+        until_s=time.time() + reading_s + session.timeout_s,
+        log_limit_s=_LOG_START_S + session.timeout_s + sum(listings.log.sizes.values()) / _SLOWEST_RECORDS_PER_S,
     )
 
 
-def _limit_s(work: Work, reading_s: float) -> float:
-    """A job is lost as a whole after every step of several chunks in a row had its patience, and the reading and the commit log their time."""
-    return 6 * work.connection.timeout_s + reading_s + work.log_limit_s
+def _limit_s(task: ScanTask, reading_s: float) -> float:
+    """Upper bound of the query: the patience of several steps in a row, the reading time and the commit log."""
+    return 6 * task.connection.timeout_s + reading_s + task.log_limit_s
 
 
 def _compact(numbers: list[int]) -> tuple[int, ...] | range:
-    whole = range(len(numbers))
-    return whole if sorted(numbers) == list(whole) else tuple(numbers)
+    all_numbers = range(len(numbers))
+    return all_numbers if sorted(numbers) == list(all_numbers) else tuple(numbers)
 
 
-def _read(needs: Needs, connection: Connection, listed: _Listed, start: Start | None, progress: Progress) -> pa.Table:
-    chunks = _chunks(listed)
-    reading_s = wishes.reading_s(chunks, listed.log.sizes)
+def _read(
+    request: ScanRequest, session: KafkaSession, listings: Listings, start: PendingSession | None, progress: Progress
+) -> pa.Table:
+    chunks = _chunks(listings)
+    reading_s = requests.estimated_seconds(chunks, listings.log.sizes)
     if start is not None and chunks:
         progress("waiting for Spark")
-        session = start.result()
-        work = _work(needs, connection, listed, reading_s)
-        return run(session, work, chunks, limit_s=_limit_s(work, reading_s), progress=progress)
+        spark = start.result()
+        task = _task(request, session, listings, reading_s)
+        return run(spark, task, chunks, limit_s=_limit_s(task, reading_s), progress=progress)
     if start is not None:
         start.abandon()
-    # Only commits of a few groups are read without Spark: one row per group.
-    work = _work(needs, connection, listed, reading_s)
+    # Without Spark only the commits of a few groups are read: one row per group.
+    task = _task(request, session, listings, reading_s)
     batches = [
         batch
         for number, chunk in enumerate(chunks)
-        for batch in read_chunk(work, number, chunk, now_s=time.time(), isolated=True)
+        for batch in read_chunk(task, number, chunk, now_s=time.time(), isolated=True)
     ]
-    return unreduced(batches)
+    return as_scan_table(batches)
 
 
 def _snapshot(
-    needs: Needs,
-    listed: _Listed,
+    request: ScanRequest,
+    listings: Listings,
     rows: Rows,
     cluster_id: str,
     observed_at_ms: int,
-    last_purges: Mapping[TopicPartition, int] | Unread,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = assemble.commit_log(
-        rows.runs, partitions=listed.log.partitions, asked=needs.commit_log, missing=listed.log.missing
+    log = snapshot_builder.commit_log(
+        rows.runs, partitions=listings.log.partitions, requested=request.commit_log, missing=listings.log.missing
     )
-    _LOG.info("log_records=%d log_skipped=%d log_garbled=%d", log.records, log.skipped, log.garbled)
-    policies = listed.policies.result()
-    topics = {facts.name: facts for facts in assemble.topic_facts(listed.topics, policies, rows, listed.counted)}
+    _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
+    policies = listings.policies.result()
+    topics = {
+        facts.name: facts for facts in snapshot_builder.topic_facts(listings.topics, policies, rows, listings.counted)
+    }
+    partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
-        cluster_id=cluster_id,
+        # Of the brokers that were read: the addresses may lead to another cluster than at the start of the run.
+        cluster_id=listings.topics.cluster_id or cluster_id,
         observed_at_ms=observed_at_ms,
-        brokers=listed.topics.brokers,
+        brokers=listings.topics.brokers,
         topics=topics,
-        groups={facts.group: facts for facts in assemble.group_facts(needs, listed.groups, rows, log)},
-        partitions={
-            facts.partition: facts for facts in assemble.partition_facts(listed.wishes, rows, log, last_purges)
-        },
-        topics_incomplete=listed.topics.incomplete,
-        groups_incomplete=listed.groups.incomplete,
-        readers_incomplete=assemble.readers_incomplete(needs, listed.commit_groups, listed.groups, rows, log),
-        cluster_records=assemble.cluster_records(needs, topics.values()),
+        groups={facts.group: facts for facts in snapshot_builder.group_facts(request, listings.groups, rows, log)},
+        partitions={facts.partition: facts for facts in partitions},
+        topics_incomplete=listings.topics.incomplete,
+        groups_incomplete=listings.groups.incomplete,
+        readers_incomplete=snapshot_builder.readers_incomplete(
+            request, listings.commit_groups, listings.groups, rows, log
+        ),
+        cluster_records=snapshot_builder.cluster_records(request, topics.values()),
     )
 
 

@@ -1,24 +1,26 @@
-"""A Spark session: started while other things load, silent, stopped without leaving a JVM behind.
+"""The Spark session: started in the background, silent, stopped without leaving a JVM behind.
 
-Decided here: how a local driver is tuned and what a failed start says. The process is in `jvm`, how our code reaches the
-executors in `ship`, what runs in the session in `task` and `reduce`.
+Decided here: how a local driver is tuned, and the message of a failed start. jvm.py runs the process,
+code_archive.py ships our code to the executors, query.py and task.py run in the session.
 """
 
 import atexit
 import logging
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import jvm, remote
-from reconciler.scan.aside import Aside
-from reconciler.scan.ship import ship
+from reconciler.scan import jvm
+from reconciler.scan.code_archive import add_package
+from reconciler.scan.timed_call import TimedCall
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _START_LIMIT_S = 120.0
+_CONNECT_LIMIT_S = 10.0
+_CONNECT_PORT = 15002
 _ABANDON_LIMIT_S = 5.0
 _ALIVE_LIMIT_S = 5.0
 _STOP_LIMIT_S = 5.0
@@ -34,10 +38,11 @@ _HURRIED_S = 2.0
 # Short runs: no second compiler, one collector thread. Both measured, see docs/scaling.md.
 _LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# A stage whose executor was lost is run again, and may meet another cluster than at first: with new offsets, or with other rows. Mixed with
-# what the first run left in the shuffle, a subject could be told twice or not at all. These compare the rows of both runs, whatever their
-# order, and where they differ run again all that rests on them. Only newer versions of Spark do so unless told.
-_ONE_READING: Mapping[str, str] = {
+# Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by then. Mixed
+# with the first run's shuffle output, a subject could be there twice or not at all. These settings compare
+# the rows of both runs, in any order, and repeat everything that depends on different ones. They are the
+# default only in newer versions of Spark.
+_CONSISTENT_RETRY: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
@@ -46,28 +51,32 @@ _QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # Rows are few after the shuffle and their number is known: re-planning between stages costs more than it saves.
+    # The shuffle's output is small and of a known size: re-planning between stages costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
-    # Lists of readers of more than 128 partitions would be sorted, spilled and merged instead of kept in a table.
+    # Otherwise lists of readers of more than 128 partitions are sorted and spilled instead of hashed.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
-    **_ONE_READING,
+    **_CONSISTENT_RETRY,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """Where Spark runs. `remote`: a Spark Connect server (`sc://…`), then `master` is not used. `conf`: Spark properties, which win."""
+class SparkTarget:
+    """Where Spark runs.
+
+    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf`: Spark properties, which
+    override ours.
+    """
 
     master: str = "local[*]"
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-class Start:
-    """A session on its way: `Start(engine)` returns at once, `result` waits for it, `abandon` gives it up."""
+class PendingSession:
+    """A session that starts in the background: `result` waits for it, `abandon` gives it up."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SparkTarget) -> None:
         self._engine = engine
         self._abandoned = threading.Event()
         self._future: Future[SparkSession] = Future()
@@ -75,72 +84,73 @@ class Start:
         self._thread.start()
 
     def result(self) -> "SparkSession":
-        """The session. Raises ScanFailed in one sentence: no Java, a server that is away, a JVM that died (with its log)."""
+        """The session. Raises ScanFailed: no Java, no server, or a JVM that died (with the path of its log)."""
         try:
             return self._future.result(timeout=_START_LIMIT_S)
         except TimeoutError:
             self.abandon()
-            raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {_where(self._engine)}") from None
+            raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {_target_name(self._engine)}") from None
 
     def abandon(self) -> None:
-        """Let go of a session that nobody waits for any more. A JVM that is starting is ended before this returns; one that has
-        started is left to `close`.
-        """
+        """Give up the session. A starting JVM is ended before this returns; `close` ends a running one."""
         self._abandoned.set()
-        # Without waiting the process would be gone first, and leave the JVM to find that out by itself.
+        # Otherwise this process could end first and leave the JVM behind.
         self._thread.join(_ABANDON_LIMIT_S)
 
     def _run(self) -> None:
         try:
             self._future.set_result(_open(self._engine, self._abandoned))
-        except BaseException as failure:  # noqa: BLE001 - handed to whoever waits for the session
-            self._future.set_exception(failure)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller
+            self._future.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """What this module started and has to end. `leave`: lets go of it; `gateway`: into the JVM, if there is one; `shipped`: our code is there."""
+class SessionHandle:
+    """A session that this module started and has to end.
 
-    leave: Aside[None]
+    `release`: ends it. `gateway`: into the JVM, if there is one. `shipped`: whether our code is on its path.
+    """
+
+    release: TimedCall[None]
     gateway: Any = None
     session: "SparkSession | None" = None
     shipped: bool = False
 
 
-_held: _Held | None = None
+_current: SessionHandle | None = None
 
 
 def close(*, at_once: bool = False) -> None:
-    """Stop the session of this process, if any, and its JVM. Safe to call twice, and after Ctrl-C (`at_once`: nobody wants to wait).
+    """Stop the session of this process, if any, and its JVM. Safe to call twice. `at_once`: after Ctrl-C.
 
-    Takes seconds at most: a JVM that does not answer is killed, a Connect server that does not answer keeps the session until it
-    forgets it by itself.
+    Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the session
+    until its own timeout.
     """
-    global _held
-    held, _held = _held, None
+    global _current
+    handle, _current = _current, None
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     limit_s = _HURRIED_S if at_once else _STOP_LIMIT_S
-    gateway = SparkContext._gateway if held is None or held.gateway is None else held.gateway
+    gateway = SparkContext._gateway if handle is None or handle.gateway is None else handle.gateway
     if gateway is None:
-        if held is not None:
-            held.leave.done_within(limit_s)
-            remote.forget(held.session)
+        if handle is not None:
+            handle.release.succeeds_within(limit_s)
+            _clear_default_session(handle.session)
         return
-    started = jvm.of(gateway)
+    running_jvm = jvm.of(gateway)
     context = SparkContext._active_spark_context
-    if context is not None and started is not None and started.process.poll() is not None:
-        # Nobody is there to be asked.
+    if context is not None and running_jvm is not None and running_jvm.process.poll() is not None:
+        # The JVM is gone.
         context._jsc = None
-    left = (_leaving(gateway) if held is None else held.leave).done_within(limit_s)
-    if started is not None:
-        started.end(at_once=at_once or not left)
+    released = (_release_call(gateway) if handle is None else handle.release).succeeds_within(limit_s)
+    if running_jvm is not None:
+        running_jvm.end(at_once=at_once or not released)
     if context is not None:
         context._jsc = None
-    # pyspark would go on talking to the dead gateway.
+    # Otherwise pyspark would use the closed gateway.
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -148,20 +158,22 @@ def close(*, at_once: bool = False) -> None:
     SparkSession._activeSession = None
 
 
-def _leaving(gateway: Any) -> Aside[None]:
-    """What SparkContext.stop does, without its words on a JVM that has died and without a second of waiting for the accumulators, and then
-    the end of the connection.
+def _release_call(gateway: Any) -> TimedCall[None]:
+    """Stop the context and close the gateway.
+
+    Like SparkContext.stop, without its messages about a dead JVM and without a second of waiting for the
+    accumulators.
     """
     from pyspark import SparkContext
 
     accumulators: Any = None
 
-    def leave() -> None:
+    def release() -> None:
         nonlocal accumulators
         context = SparkContext._active_spark_context
         accumulators = getattr(context, "_accumulatorServer", None)
         if accumulators is not None:
-            # A JVM that ends in the middle of a sentence would be told on the terminal, with a stack.
+            # Otherwise the end of the JVM prints a stack trace on the terminal.
             accumulators.handle_error = lambda *_: None
         try:
             if getattr(context, "_jsc", None) is not None:
@@ -173,95 +185,95 @@ def _leaving(gateway: Any) -> Aside[None]:
         if accumulators is not None:
             accumulators.shutdown()
 
-    return Aside(leave, after)
+    return TimedCall(release, after)
 
 
 def log_hint() -> str:
-    """Where the words of Spark's JVM and of its Python workers are kept, for an error message; empty for a remote session."""
+    """The path of the log of Spark's JVM and Python workers, for an error message; empty for a remote session."""
     if "pyspark" not in sys.modules:
         return ""
     from pyspark import SparkContext
 
-    started = jvm.of(SparkContext._gateway)
-    return "" if started is None else f"; the log is {started.keep_log()}"
+    running_jvm = jvm.of(SparkContext._gateway)
+    return "" if running_jvm is None else f"; the log is {running_jvm.keep_log()}"
 
 
-def _open(engine: Engine, abandoned: threading.Event) -> "SparkSession":
+def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
     from pyspark.sql import SparkSession
 
-    global _held  # noqa: PLW0603 - a process has one session
+    global _current  # noqa: PLW0603 - a process has one session
     # The active session belongs to a thread; these belong to the process.
     warm = SparkSession._instantiatedSession
-    if warm is None and engine.remote and _held is not None and _held.session is not None:
-        # Nobody waits for a server that is away longer than for one that never was there.
-        remote.need_listener(engine.remote)
-        warm = _held.session
+    if warm is None and engine.remote and _current is not None and _current.session is not None:
+        # Fails sooner than the session of a server that is gone.
+        check_reachable(engine.remote)
+        warm = _current.session
     if warm is not None:
-        unfinished = _held is not None and _held.session is warm and not _held.shipped
+        unfinished = _current is not None and _current.session is warm and not _current.shipped
         if not unfinished and _alive(warm):
             return warm
         _LOG.info("spark=gone")
         close(at_once=True)
-    mine: _Held | None = None
+    handle: SessionHandle | None = None
     try:
         session = _connect(engine) if engine.remote else _launch(engine, abandoned)
-        mine = _held
-        ship(session)
-        if mine is not None and _held is mine:
-            _held = replace(mine, shipped=True)
+        handle = _current
+        add_package(session)
+        if handle is not None and _current is handle:
+            _current = replace(handle, shipped=True)
     except ScanFailed:
         raise
-    except Exception as failure:  # noqa: BLE001 - pyspark, py4j and gRPC each raise trees of their own
-        _LOG.debug("spark_start=failed", exc_info=failure)
-        told = f"{_where(engine)} did not start a session: {first_line(failure)}{log_hint()}"
-        # By now another start may hold a session, where nobody waited for this one.
-        if not abandoned.is_set() or (mine is not None and _held is mine):
+    except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
+        _LOG.debug("spark_start=failed", exc_info=error)
+        message = f"{_target_name(engine)} did not start a session: {first_line(error)}{log_hint()}"
+        # After an abandoned start, the current session may be another one.
+        if not abandoned.is_set() or (handle is not None and _current is handle):
             close(at_once=True)
-        raise ScanFailed(told) from None
+        raise ScanFailed(message) from None
     return session
 
 
-def _connect(engine: Engine) -> "SparkSession":
+def _connect(engine: SparkTarget) -> "SparkSession":
     from pyspark.sql import SparkSession
 
-    global _held  # noqa: PLW0603 - a process has one session
-    remote.need_listener(str(engine.remote))
+    global _current  # noqa: PLW0603 - a process has one session
+    check_reachable(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
-    # A server that does not know or allow one of them says so in a warning that the client keeps to itself.
-    for name, value in (dict(_ONE_READING) | dict(engine.conf)).items():
+    # The client hides a server's warning about a setting that it does not know or allow.
+    for name, value in (dict(_CONSISTENT_RETRY) | dict(engine.conf)).items():
         builder = builder.config(name, value)
     session = builder.create()
-    _held = _Held(leave=Aside(lambda: remote.release(session)), session=session)
+    _current = SessionHandle(release=TimedCall(lambda: _release_remote(session)), session=session)
     atexit.register(close)
     return session
 
 
 def _alive(session: "SparkSession") -> bool:
-    """Whether Spark is there and still has the session. One that does not answer is not."""
+    """Whether Spark answers and still has the session."""
     from pyspark import SparkContext
     from pyspark.sql.session import SparkSession as Classic
 
     if not isinstance(session, Classic):
-        return Aside(lambda: session.conf.get("spark.sql.session.timeZone")).done_within(_ALIVE_LIMIT_S)
-    started = jvm.of(SparkContext._gateway)
+        return TimedCall(lambda: session.conf.get("spark.sql.session.timeZone")).succeeds_within(_ALIVE_LIMIT_S)
+    running_jvm = jvm.of(SparkContext._gateway)
     java_context = session._sc._jsc
-    if java_context is None or (started is not None and started.process.poll() is not None):
+    if java_context is None or (running_jvm is not None and running_jvm.process.poll() is not None):
         return False
-    return Aside(lambda: _need_running(java_context)).done_within(_ALIVE_LIMIT_S)
+    return TimedCall(lambda: _assert_running(java_context)).succeeds_within(_ALIVE_LIMIT_S)
 
 
-def _need_running(java_context: Any) -> None:
+def _assert_running(java_context: Any) -> None:
     if java_context.sc().isStopped():
         raise ScanFailed("Spark's context was stopped")
 
 
-def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
+def _launch(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    global _held  # noqa: PLW0603 - a process has one session
+    global _current  # noqa: PLW0603 - a process has one session
     if os.environ.get("SPARK_REMOTE") == "":
-        # CI passes an unset variable as an empty one, which pyspark takes for the address of a server.
+        # CI passes an unset variable as an empty one, which pyspark takes for a server's address.
         del os.environ["SPARK_REMOTE"]
     properties = _properties(engine)
     conf = SparkConf(loadDefaults=False)
@@ -270,26 +282,26 @@ def _launch(engine: Engine, abandoned: threading.Event) -> "SparkSession":
     if SparkContext._gateway is None:
         archived = properties.get(_JAVA_OPTIONS) == _LOCAL_JVM
         gateway = jvm.start(conf, abandoned, limit_s=_START_LIMIT_S, archived=archived)
-        _held = held = _Held(leave=_leaving(gateway), gateway=gateway)
+        _current = handle = SessionHandle(release=_release_call(gateway), gateway=gateway)
         atexit.register(close)
         context = SparkContext(conf=conf, gateway=gateway)
     else:
         gateway = SparkContext._gateway
-        held = _Held(leave=_leaving(gateway), gateway=gateway)
+        handle = SessionHandle(release=_release_call(gateway), gateway=gateway)
         context = SparkContext.getOrCreate(conf)
-    # Only spark-submit heeds the property; a context takes `python3` from PATH, which may lack pyarrow.
+    # Only spark-submit reads the property; a context uses `python3` from PATH, which may lack pyarrow.
     context.pythonExec = properties["spark.pyspark.python"]
     session = SparkSession(context)
-    _held = replace(held, session=session)
+    _current = replace(handle, session=session)
     return session
 
 
-def _properties(engine: Engine) -> dict[str, str]:
+def _properties(engine: SparkTarget) -> dict[str, str]:
     master = engine.master
-    found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
-    if found:
-        # Without a second number one crashed worker would fail the scan; a cluster tries four times by default.
-        master = f"local[{found[1] or 1},4]"
+    local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
+    if local:
+        # Without a second number one crashed worker fails the scan; a cluster retries three times by default.
+        master = f"local[{local[1] or 1},4]"
     properties = dict(_QUIET)
     if re.match(r"(local|spark://(127\.|localhost))", master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -299,11 +311,44 @@ def _properties(engine: Engine) -> dict[str, str]:
     return properties | {"spark.master": master} | dict(engine.conf)
 
 
-def _where(engine: Engine) -> str:
+def check_reachable(remote: str) -> None:
+    """Raise ScanFailed where no server listens. The client library would retry for minutes."""
+    address = urlsplit(remote)
+    try:
+        port = address.port or _CONNECT_PORT
+    except ValueError:
+        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT") from None
+    if address.scheme != "sc" or not address.hostname:
+        raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT")
+    try:
+        socket.create_connection((address.hostname, port), timeout=_CONNECT_LIMIT_S).close()
+    except OSError as error:
+        raise ScanFailed(
+            f"no Spark Connect server at {remote}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
+        ) from None
+
+
+def _release_remote(session: "SparkSession") -> None:
+    """Release the session like its `stop`, without the lock that blocks new sessions while a server hangs."""
+    try:
+        session.client.release_session()
+    finally:
+        session.client.close()
+
+
+def _clear_default_session(session: "SparkSession | None") -> None:
+    """Make pyspark forget this session, so that it creates a new one."""
+    from pyspark.sql.connect.session import SparkSession as Remote
+
+    if Remote._default_session is session:
+        Remote._default_session = None
+
+
+def _target_name(engine: SparkTarget) -> str:
     return f"the Spark Connect server {engine.remote}" if engine.remote else f"Spark at {engine.master}"
 
 
-def first_line(failure: BaseException) -> str:
-    """The first line of what a Java or gRPC error says; the rest is stack."""
-    text = str(failure).strip()
-    return text.splitlines()[0] if text else type(failure).__name__
+def first_line(error: BaseException) -> str:
+    """The first line of a Java or gRPC error; the other lines are the stack."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

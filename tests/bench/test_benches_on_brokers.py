@@ -1,7 +1,9 @@
-"""Every bench that needs brokers or Spark runs: at toy size, on the shared brokers, and without looking at what it measures.
+"""Every bench that needs brokers or Spark runs: at toy size, on the shared brokers, and without
+looking at what it measures.
 
-Scans run in this process, where a session is warm, and plans as processes that need none: a cold session takes seconds. Not run here:
-the phases of the scan that measure sessions, and those that measure once more what another does, on a larger cluster.
+Scans run in this process, where a session is warm, and plans as processes that need none: a cold
+session takes seconds. Not run here: the phases of the scan that measure sessions, and those that
+measure once more what another does, on a larger cluster.
 """
 
 from collections.abc import Iterator
@@ -9,41 +11,41 @@ from pathlib import Path
 
 import pytest
 
-from bench import apply, apply_command, hundred_scans, scan, scanning
-from bench import world as scan_world
-from bench.apply_world import World, topic_names
-from bench.scan_rows import ENGINE, Bench
+from bench import apply, apply_command, hundred_scans, scan, scan_process
+from bench.apply_cluster import ApplyCluster, topic_names
+from bench.scan_cluster import FIRST_COMMIT, ScanCluster
+from bench.scan_rows import SPARK_MASTER, Bench
 from bench.sizes import TOY
-from reconciler.kafka import workload
-from reconciler.kafka.workload_clients import admin_client
+from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import Engine
+from reconciler.scan.scan import SparkTarget
+from tests import kafka_client
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 WARM_PHASES = ("scan", "units", "log")
 
 
-def silent(_said: str) -> None:
+def ignore_progress(_message: str) -> None:
     pass
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _brokers_left_as_they_were(cluster: Cluster) -> Iterator[None]:
+def _remove_topics_and_groups(cluster: Cluster) -> Iterator[None]:
     yield
     admin = admin_client(cluster.bootstrap_servers)
     groups = [group.group_id for group in admin.list_consumer_groups(request_timeout=30).result().valid]
-    for deletion in admin.delete_consumer_groups(list(filter(of_a_bench, groups))).values():
+    for deletion in admin.delete_consumer_groups(list(filter(belongs_to_a_bench, groups))).values():
         deletion.result()
     topics = admin.list_topics(timeout=30).topics
-    workload.delete_topics(cluster.bootstrap_servers, list(filter(of_a_bench, topics)))
+    kafka_client.delete_topics(cluster.bootstrap_servers, list(filter(belongs_to_a_bench, topics)))
 
 
-def of_a_bench(name: str) -> bool:
-    return name.startswith("bench-") or name == scan_world.FIRST
+def belongs_to_a_bench(name: str) -> bool:
+    return name.startswith("bench-") or name == FIRST_COMMIT
 
 
-def leave_what_needs_no_spark(manifests: Path) -> None:
+def keep_leader_policy_only(manifests: Path) -> None:
     cluster, _floor, _removal, leaders = manifests.read_text().split("---\n")
     manifests.write_text(f"{cluster}---\n{leaders}")
 
@@ -51,28 +53,31 @@ def leave_what_needs_no_spark(manifests: Path) -> None:
 @pytest.mark.usefixtures("engine")
 def test_the_scan_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     """It was broken for a while: a function of the scan had got another argument."""
-    world = scan_world.World(cluster, silent)
-    world.make_commit_log()
-    bench = Bench(world, tmp_path, TOY.scan, silent, measured=scanning.measured)
-    scan.begin(bench)
+    scan_cluster = ScanCluster(cluster, ignore_progress)
+    scan_cluster.create_commit_log()
+    bench = Bench(scan_cluster, tmp_path, TOY.scan, ignore_progress, measure=scan_process.measure)
+    scan.prepare(bench)
     assert tuple(scan.phases(bench, WARM_PHASES)) == WARM_PHASES
-    leave_what_needs_no_spark(bench.manifests / "bench.yaml")
+    keep_leader_policy_only(bench.manifests / "bench.yaml")
     assert tuple(scan.phases(bench, ["plan"])) == ("plan",)
     rows = [line for line in scan.section(bench) if line.startswith("| ")]
     assert len(rows) == 1 + len(WARM_PHASES) + 1
-    assert scanning.measured("session", ENGINE).keys() == {"session_s", "first_row_s"}
+    assert scan_process.measure("session", SPARK_MASTER).keys() == {"session_s", "first_row_s"}
 
 
 def test_applying_is_measured(cluster: Cluster, tmp_path: Path) -> None:
     sizes = TOY.apply
-    world = World(cluster, silent, topic_names(sizes.topics), sizes.partitions, apply.records_each(sizes))
-    world.make_commit_log()
-    rows = list(apply.network_rows(world, sizes, tmp_path, ("groups", "elections", "records")))
+    apply_cluster = ApplyCluster(
+        cluster, ignore_progress, topic_names(sizes.topics), sizes.partitions, apply.records_per_partition(sizes)
+    )
+    apply_cluster.create_commit_log()
+    rows = list(apply.broker_rows(apply_cluster, sizes, tmp_path, ("groups", "elections", "records")))
     assert len(rows) == 3
-    world.mislead(world.all)
-    assert apply_command.timed(world, apply_command.elections(world.all), len(world.all)) > 0
+    partitions = apply_cluster.partitions
+    apply_cluster.rotate_replicas(partitions)
+    assert apply_command.measure(apply_cluster, apply_command.elections(partitions), len(partitions)) > 0
 
 
-def test_a_hundred_scans_are_measured(cluster: Cluster, engine: Engine) -> None:
-    lines = hundred_scans.measured(cluster.bootstrap_servers, TOY.hundred_scans)
+def test_a_hundred_scans_are_measured(cluster: Cluster, engine: SparkTarget) -> None:
+    lines = hundred_scans.measure(cluster.bootstrap_servers, TOY.hundred_scans)
     assert lines[-1].startswith("| 1 |")

@@ -1,4 +1,4 @@
-"""Each test of this folder twice: in memory and on real brokers."""
+"""Runs each test of this folder with the fake cluster and with real brokers."""
 
 from collections.abc import Iterator
 

@@ -5,14 +5,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import GroupState
-from reconciler.sandbox import tools
+from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 
 
@@ -96,41 +97,41 @@ class RealWorld:
     def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
-        self.gateway = KafkaGateway(connection_to(cluster, timeout_s=timeout_s))
+        self.gateway = KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s)))
 
     def topic(self, partitions: int, *, compacted: bool = False) -> str:
         name = self.name()
         configs = {"cleanup.policy": "compact"} if compacted else {}
-        workload.create_topics(self.servers, [workload.Topic(name, partitions, 3, configs)])
+        client.create_topics(self.servers, [client.Topic(name, partitions, 3, configs)])
         return name
 
     def name(self) -> str:
         return f"contract-{uuid.uuid4().hex[:12]}"
 
     def drop(self, topic: str) -> None:
-        workload.delete_topics(self.servers, [topic])
+        kafka_client.delete_topics(self.servers, [topic])
 
     def again(self, topic: str, partitions: int) -> None:
-        workload.create_topics(self.servers, [workload.Topic(topic, partitions, 3)])
+        client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
 
     def produce(self, topic: str, counts: Mapping[int, int]) -> None:
-        records = {number: [workload.Record(b"x", key=b"k")] * count for number, count in counts.items()}
-        workload.produce(self.servers, topic, records)
+        records = {number: [client.Record(b"x", key=b"k")] * count for number, count in counts.items()}
+        client.produce(self.servers, topic, records)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        workload.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
+        client.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
         self._until_listed(group)
 
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
-        with workload.member(self.servers, group, [topic]):
-            workload.wait_until(
-                lambda: self.gateway.groups_now([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
+        with client.member(self.servers, group, [topic]):
+            client.wait_until(
+                lambda: self.gateway.read_groups([group])[group].state is GroupState.STABLE, 30, f"{group} to be stable"
             )
             yield
 
     def turn(self, at: TopicPartition) -> None:
-        tools.move_preference(self.cluster, [(at.topic, at.partition)])
+        tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])
 
     @contextmanager
     def silence(self, broker: int) -> Iterator[None]:
@@ -139,9 +140,9 @@ class RealWorld:
             yield
         finally:
             self.cluster.resume(broker)
-            workload.wait_until(
+            client.wait_until(
                 lambda: all(
-                    workload.brokers_seen_by(f"127.0.0.1:{each.port}") == {b.id for b in self.cluster.brokers}
+                    client.visible_brokers(f"127.0.0.1:{each.port}") == {b.id for b in self.cluster.brokers}
                     for each in self.cluster.brokers
                 ),
                 60,
@@ -149,7 +150,7 @@ class RealWorld:
             )
 
     def _until_listed(self, group: str) -> None:
-        workload.wait_until(lambda: self.gateway.groups_now([group])[group].listed is True, 30, f"{group} to be listed")
+        client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
 
 def connection_to(cluster: Cluster, *, timeout_s: float = 20.0) -> Connection:

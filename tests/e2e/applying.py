@@ -1,6 +1,6 @@
-"""A world for `reconciler apply` as a process: partitions to truncate, groups to remove, leaders to move home, all planned.
+"""Prepares a plan for `reconciler apply` as a process: deletions, removals and elections.
 
-What became of it is told by Kafka's own tools. Requests are small, so that a plan takes many of them.
+Kafka's own tools show the effects. Requests are small, so that one plan needs many of them.
 """
 
 import json
@@ -17,11 +17,10 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.entry import Entry
-from reconciler.sandbox import tools
+from reconciler.journal.entry import JournalEntry
+from reconciler.journal.journal import file_journal
+from reconciler.sandbox import client, tools
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import command, environment, reconciler
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders
@@ -36,7 +35,10 @@ BATCH = 2
 
 @dataclass(frozen=True)
 class World:
-    """A topic whose partitions are all to be truncated, whose first `TURNED` are led by the wrong replica, and dead groups."""
+    """A topic whose partitions are all truncated, and dead groups.
+
+    The leader of its first `TURNED` partitions is not the preferred one.
+    """
 
     cluster: Cluster
     folder: Path
@@ -44,14 +46,16 @@ class World:
     bystander: str
     dead: tuple[str, ...]
     spark_remote: str = ""
-    """A Spark Connect server for applies that are not about their own JVM; empty: each starts one."""
+    """A Spark Connect server for applies that do not test their own JVM; if empty, each starts a
+    JVM.
+    """
 
     @property
     def journal(self) -> Path:
         return self.folder / ".reconciler" / "local.jsonl"
 
-    def entries(self) -> list[Entry]:
-        return list(FileJournal(self.journal).entries())
+    def entries(self) -> list[JournalEntry]:
+        return list(file_journal(self.journal).entries())
 
     def log_starts(self) -> dict[int, int]:
         return log_start_offsets(self.cluster, self.topic)
@@ -59,31 +63,34 @@ class World:
     def groups(self) -> set[str]:
         return list_groups(self.cluster)
 
-    def misled(self) -> set[int]:
-        """Partitions that the first replica does not lead."""
+    def non_preferred(self) -> set[int]:
+        """Partitions whose leader is not the first replica."""
         leaders = partition_leaders(self.cluster, self.topic)
         assert len(leaders) == PARTITIONS
         return {number for number, (leader, preferred) in leaders.items() if leader != preferred}
 
     def assert_as_planned(self) -> None:
-        """Everything of the plan, and nothing beside it."""
+        """Assert that every action of the plan has its effect and nothing else changed."""
         assert self.log_starts() == dict.fromkeys(range(PARTITIONS), FLOOR)
         groups = self.groups()
         assert not groups & set(self.dead)
         assert self.bystander in groups
         # Where a broker stood still others may have taken its place, beyond the plan: that is not the reconciler's doing.
-        assert not self.misled() & set(range(TURNED))
+        assert not self.non_preferred() & set(range(TURNED))
 
     def assert_as_before(self) -> None:
         assert set(self.log_starts().values()) == {0}
         assert set(self.dead) <= self.groups()
-        assert self.misled() == set(range(TURNED))
+        assert self.non_preferred() == set(range(TURNED))
 
 
 def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> World:
-    """The world, with plan.json in its folder. `more`: lines of the Cluster's spec."""
+    """Create the cluster content and plan.json in its folder.
+
+    `more` are lines of the Cluster's spec.
+    """
     mark = uuid4().hex[:10]
-    made = World(
+    world = World(
         cluster,
         folder,
         f"interrupted-{mark}",
@@ -94,14 +101,14 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_re
     servers = cluster.bootstrap_servers
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
     # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
-    aside = f"aside-{mark}"
-    workload.create_topics(servers, [Topic(made.topic, assignment=assignment), Topic(aside)])
-    workload.produce(servers, made.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
-    for group in (*made.dead, made.bystander):
-        workload.commit(servers, group, {(aside, 0): 0})
+    bystander_topic = f"aside-{mark}"
+    client.create_topics(servers, [Topic(world.topic, assignment=assignment), Topic(bystander_topic)])
+    client.produce(servers, world.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    for group in (*world.dead, world.bystander):
+        client.commit(servers, group, {(bystander_topic, 0): 0})
     tools.reassign(
         cluster,
-        {(made.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
+        {(world.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
     )
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
     (folder / "manifests").mkdir()
@@ -119,25 +126,25 @@ apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floors}}
 spec:
-  topics: [{made.topic}]
+  topics: [{world.topic}]
   keep: {{fromOffset: {{{floors}}}}}
 ---
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: {json.dumps(made.dead)}, idleFor: 0s}}
+spec: {{groups: {json.dumps(world.dead)}, idleFor: 0s}}
 ---
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: leaders}}
-spec: {{topics: [{made.topic}]}}
+spec: {{topics: [{world.topic}]}}
 """
     )
     planned = reconciler(folder, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
     assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
-    return made
+    return world
 
 
 APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))
@@ -145,7 +152,7 @@ APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH
 
 @contextmanager
 def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
-    """An apply in a process group of its own, as a shell would start it."""
+    """Start an apply in its own process group, as a shell does."""
     (world.folder / "results.json").unlink(missing_ok=True)
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
@@ -169,32 +176,37 @@ def lines(world: World) -> int:
 
 
 def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
-    """Until the journal holds that many lines more or less: the process is in the middle of it."""
-    workload.wait_until(
+    """Wait until the journal has about that many lines, so that the process is in the middle of its
+    work.
+    """
+    client.wait_until(
         lambda: lines(world) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
     )
     assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
 
 
-def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
-    """What it said on stderr, once it has ended."""
-    _, said = process.communicate(timeout=timeout_s)
-    return said
+def end_output(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
+    """Its output on stderr, after its end."""
+    _, stderr = process.communicate(timeout=timeout_s)
+    return stderr
 
 
 def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
-    """Seconds until it had left. Where it does not, the test fails with what each of its threads was at."""
-    began = time.monotonic()
+    """Seconds until its end.
+
+    If it does not end, the test fails with the stacks of all threads.
+    """
+    start = time.monotonic()
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
-        pytest.fail(f"still there after {timeout_s:.0f} s:\n{ended(process)}")
-    return time.monotonic() - began
+        pytest.fail(f"still there after {timeout_s:.0f} s:\n{end_output(process)}")
+    return time.monotonic() - start
 
 
 def apply_again(world: World) -> list[dict[str, Any]]:
-    """The same plan, not interrupted: exit 0, and its results."""
+    """Run the same plan without an interrupt: exit 0; return its results."""
     answer = reconciler(world.folder, *APPLY)
     assert answer.returncode == 0, answer.stderr
     outcomes: list[dict[str, Any]] = results(world)["outcomes"]
@@ -202,8 +214,8 @@ def apply_again(world: World) -> list[dict[str, Any]]:
 
 
 def results(world: World, name: str = "results.json") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((world.folder / name).read_text())
-    return found
+    document: dict[str, Any] = json.loads((world.folder / name).read_text())
+    return document
 
 
 def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -214,17 +226,19 @@ def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, An
 
 
 def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
-    """What is told as applied is to be seen with Kafka's tools, and what was not attempted is as it was."""
-    starts, groups, misled = world.log_starts(), world.groups(), world.misled()
+    """Kafka's tools show the effect of each applied action and no effect of an action that was not
+    attempted.
+    """
+    starts, groups, non_preferred = world.log_starts(), world.groups(), world.non_preferred()
     for outcome in outcomes:
         request = outcome["request"]
         assert isinstance(request, dict)
         match outcome["operation"]:
             case "delete_records":
-                done = starts[request["partition"]] == FLOOR
+                has_effect = starts[request["partition"]] == FLOOR
             case "delete_group":
-                done = request["group"] not in groups
+                has_effect = request["group"] not in groups
             case _:
-                done = request["partition"] not in misled
+                has_effect = request["partition"] not in non_preferred
         assert outcome["status"] in ("applied", "satisfied", "not_attempted"), outcome
-        assert done is (outcome["status"] != "not_attempted"), outcome
+        assert has_effect is (outcome["status"] != "not_attempted"), outcome

@@ -1,7 +1,8 @@
-"""Groups that the client cannot make, made on real brokers by the bytes of one request each.
+"""Creates groups that librdkafka cannot create, with the bytes of one request each.
 
-Connect and Streams-protocol groups need no worker and no library: to the coordinator a group is what its first member said. And ids that
-librdkafka would trim (blanks) or cut (null characters) on their way out are ids all the same.
+A Connect group or a Streams-protocol group needs no worker and no library: the first member's
+request defines the group for the coordinator. The functions also allow ids that librdkafka would
+trim (blanks) or cut (null characters).
 """
 
 import socket
@@ -13,7 +14,7 @@ _NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_
 
 
 def commit(servers: str, group: str, topic: str, partition: int, offset: int) -> None:
-    """A position of a group without members, whatever its id is (OffsetCommit version 2)."""
+    """Commit an offset of a group without members, with any id (OffsetCommit version 2)."""
     body = b"".join(
         (
             _string(group),
@@ -37,7 +38,9 @@ def delete(servers: str, group: str) -> None:
 
 
 def join_connect_group(servers: str, group: str) -> None:
-    """A member of a Connect cluster's group (JoinGroup version 2, protocol type `connect`); it is gone after ten seconds."""
+    """Join a Connect group (JoinGroup version 2, protocol type `connect`); the member expires after
+    ten seconds.
+    """
     body = b"".join(
         (
             _string(group),
@@ -54,7 +57,7 @@ def join_connect_group(servers: str, group: str) -> None:
 
 
 def join_streams_group(servers: str, group: str, topic: str) -> None:
-    """A member of a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0)."""
+    """Join a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0)."""
     subtopology = b"".join((_compact("0"), b"\x02", _compact(topic), b"\x01" * 5, b"\x00"))
     topology = b"".join((b"\x01", struct.pack(">i", 1), b"\x02", subtopology, b"\x00"))
     body = b"".join(
@@ -96,7 +99,7 @@ def _compact(text: str) -> bytes:
 
 
 def _send(servers: str, request: bytes, *, error_at: int) -> None:
-    """Asks one broker after the other until the group's coordinator takes it."""
+    """Send a request to one broker after the other until the group's coordinator accepts it."""
     deadline = time.monotonic() + 60
     while True:
         for server in servers.split(","):

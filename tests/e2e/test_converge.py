@@ -1,4 +1,7 @@
-"""Continuous policies on their own clock, with a producer and a consumer that never stop. Judged by Kafka's own tools."""
+"""Continuous policies with a schedule of their own, while a producer and a consumer run.
+
+Kafka's own tools show the effects.
+"""
 
 import itertools
 import json
@@ -12,13 +15,13 @@ from uuid import uuid4
 import pytest
 
 from reconciler import pipeline
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.load import files
+from reconciler.manifest import files
 from reconciler.model.outcome import Status
-from reconciler.pipeline import Run
+from reconciler.pipeline import RunOptions
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets
 
@@ -31,14 +34,14 @@ DEADLINE_S = 420.0
 
 @contextmanager
 def producing(servers: str, topic: str) -> Iterator[None]:
-    """A few records per second to each of two partitions, from before the block to its end."""
+    """Write a few records per second to each of two partitions during the block."""
     leave = threading.Event()
 
     def run() -> None:
         while not leave.wait(0.3):
-            workload.produce(servers, topic, {n: [Record(b"x")] * 5 for n in range(2)})
+            client.produce(servers, topic, {n: [Record(b"x")] * 5 for n in range(2)})
 
-    workload.produce(servers, topic, {n: [Record(b"x")] * 500 for n in range(2)})
+    client.produce(servers, topic, {n: [Record(b"x")] * 500 for n in range(2)})
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
@@ -49,14 +52,17 @@ def producing(servers: str, topic: str) -> Iterator[None]:
 
 
 def test_purges_keep_their_distance_and_what_is_unread(
-    cluster: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, engine: SparkTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over many intervals: two purges of a partition are more than `every` apart, no uncommitted record of the named group goes,
-    the backlog comes down, and a policy in `mode: merge` beside it is left alone."""
+    """Over many intervals, `every` holds between deletions and no unread record of the named group
+    is deleted.
+
+    The backlog shrinks, and a policy in `mode: merge` is not applied.
+    """
     mark = uuid4().hex[:8]
     topic, merged, group = f"stream-{mark}-repartition", f"merged-{mark}", f"app-{mark}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merged)])
-    workload.produce(cluster.bootstrap_servers, merged, {0: [Record(b"x")] * 100})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2), Topic(merged)])
+    client.produce(cluster.bootstrap_servers, merged, {0: [Record(b"x")] * 100})
     (tmp_path / "set.yaml").write_text(
         f"""\
 apiVersion: reconciler/v1
@@ -85,16 +91,16 @@ spec:
     )
     monkeypatch.chdir(tmp_path)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = Run(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
+    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
-    with producing(cluster.bootstrap_servers, topic), workload.member(cluster.bootstrap_servers, group, [topic]):
-        workload.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
+    with producing(cluster.bootstrap_servers, topic), client.member(cluster.bootstrap_servers, group, [topic]):
+        client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            done = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
-            assert done.exit_code == 0, done.outcomes
-            for outcome in done.outcomes:
+            run_result = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
+            assert run_result.exit_code == 0, run_result.outcomes
+            for outcome in run_result.outcomes:
                 assert outcome.action.address.policy == "stream"
                 if outcome.status is Status.APPLIED:
                     purges[outcome.action.address.partition].append(1)

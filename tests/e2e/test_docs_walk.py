@@ -1,6 +1,7 @@
-"""The docs as a new user follows them: every command of a page typed in its order, in an empty folder with an empty HOME, on real brokers.
+"""Runs every command of the documentation as a new user would, on real brokers.
 
-The commands scan over a Spark Connect server that is warm: how one starts a JVM of its own is proven by test_packaging.py.
+The commands run in their order, in an empty folder with an empty HOME. They scan over a warm Spark
+Connect server; test_packaging.py covers a JVM of their own.
 """
 
 import os
@@ -15,8 +16,8 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.sandbox.java import find_java
 
@@ -29,7 +30,7 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Cluster]:
-    """A broker of its own, since the pages name topics and groups as they like."""
+    """A broker for these pages only, because they use arbitrary names of topics and groups."""
     cluster = start(1, name="docs", heap_mib=256)
     try:
         yield cluster
@@ -38,7 +39,7 @@ def own() -> Iterator[Cluster]:
 
 
 class Newcomer:
-    """Somebody with a folder, a HOME that holds nothing, and the program on PATH."""
+    """A user with a folder, an empty HOME, and the program on PATH."""
 
     def __init__(self, folder: Path, cluster: Cluster, spark_remote: str) -> None:
         self.folder = folder / "repository"
@@ -49,7 +50,9 @@ class Newcomer:
         self._home.mkdir()
 
     def type(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of a page, with this machine's brokers and folders instead of those that the page imagines."""
+        """Run a line of a page, with this machine's brokers and folders in place of the page's
+        examples.
+        """
         binaries = f"{Path(sys.executable).parent}{os.pathsep}{find_java().parent}"
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-c", line.replace("broker-1:9093", self._cluster.bootstrap_servers)],
@@ -75,17 +78,19 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """Each command of a page's console blocks, its continued lines put together."""
+    """Each command of a page's console blocks, with its continued lines joined."""
     text = "".join(blocks(page, "console")).replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
 def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """From `init` to `apply` as getting-started.md has it: the plan names the records that are too old, apply removes them, and again is nothing."""
+    """getting-started.md from `init` to `apply`: the plan names the old records, apply deletes
+    them, and no action remains.
+    """
     now_ms = int(time.time() * 1000)
-    workload.create_topics(own.bootstrap_servers, [Topic("clicks")])
+    client.create_topics(own.bootstrap_servers, [Topic("clicks")])
     old, new = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
-    workload.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
+    client.produce(own.bootstrap_servers, "clicks", {0: [*[old] * 40, *[new] * 60]})
     newcomer = Newcomer(tmp_path, own, spark_server)
     typed = []
     for command in commands("getting-started.md"):
@@ -94,35 +99,38 @@ def test_five_minutes_to_the_first_plan(own: Cluster, spark_server: str, tmp_pat
         words = shlex.split(command)
         if words[1] == "init":
             # The sandbox's listener is plain, and this checkout is nobody's repository.
-            kept = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
-            command = shlex.join([*kept, "--action", ACTION])
+            arguments = [word for at, word in enumerate(words) if word != "--client" and words[at - 1] != "--client"]
+            command = shlex.join([*arguments, "--action", ACTION])
         if words[1] == "plan":
             (newcomer.folder / "manifests/prod-eu/clicks.yaml").write_text(
                 "".join(blocks("getting-started.md", "yaml"))
             )
-        done = newcomer.type(command)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        result = newcomer.type(command)
+        assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
         typed.append(words[1])
         if words[1] == "init":
-            [told] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
-            assert done.stdout == told
+            [listing] = [block for block in blocks("getting-started.md", "text") if ".github" in block]
+            assert result.stdout == listing
             assert CLUSTER_ID in (newcomer.folder / "manifests/prod-eu/cluster.yaml").read_text()
         if words[1] == "plan":
-            assert "! clicks[0]   log start 0 -> 40   (end 100)" in done.stdout
-            assert "Waiting" not in done.stdout
+            assert "! clicks[0]   log start 0 -> 40 (end 100)" in result.stdout
+            assert "Waiting" not in result.stdout
     assert typed == ["--version", "init", "validate", "doctor", "plan", "apply"]
-    assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
     again = newcomer.type("reconciler apply plan.json")
     assert again.returncode == 0
-    assert workload.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
+    assert client.watermarks(own.bootstrap_servers, "clicks", 0) == (40, 100)
 
 
 def test_the_crontab_is_silent_while_all_is_well(own: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """The lines of cron.md, run by `sh` as cron would: converge purges, then neither prints anything, and drift writes its report and its metrics. With
-    converge gone for longer than `driftAfter`, drift has something to mail."""
+    """`sh` runs the lines of cron.md: converge deletes, later runs print nothing, and drift writes
+    report and metrics.
+
+    After a pause of converge for longer than `driftAfter`, drift prints a report.
+    """
     topic = f"cron-{uuid4().hex[:8]}"
-    workload.create_topics(own.bootstrap_servers, [Topic(topic)])
-    workload.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    client.create_topics(own.bootstrap_servers, [Topic(topic)])
+    client.produce(own.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
@@ -150,10 +158,10 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     converge, drift = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
 
     def run(line: str) -> subprocess.CompletedProcess[str]:
-        here = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
+        local_line = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
         path = variables["PATH"].replace("/opt/reconciler/bin", f"{Path(sys.executable).parent}:{find_java().parent}")
         return subprocess.run(
-            ["/bin/sh", "-c", here],
+            ["/bin/sh", "-c", local_line],
             cwd=tmp_path,
             env={**variables, "PATH": path, "HOME": str(tmp_path), "SPARK_REMOTE": spark_server},
             stdin=subprocess.DEVNULL,
@@ -166,13 +174,13 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     first = run(converge)
     assert first.returncode == 0, first.stderr
     assert topic in first.stdout, "what was done is told"
-    assert workload.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
+    assert client.watermarks(own.bootstrap_servers, topic, 0)[0] == 90
     for line in (converge, drift):
         quiet = run(line)
         assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     assert (folder / "drift.json").is_file()
     assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
-    workload.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    client.produce(own.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
     time.sleep(1.5)  # driftAfter: 1s
     loud = run(drift)
     assert loud.returncode == 2, loud.stdout + loud.stderr

@@ -1,4 +1,7 @@
-"""`drift` as a schedule runs it, beside `converge`, on a cluster that never rests: quiet for as long as converge keeps up, and no longer."""
+"""Scheduled `drift` runs beside `converge`, on a cluster with constant traffic.
+
+Drift prints nothing while converge keeps up.
+"""
 
 import json
 import threading
@@ -15,14 +18,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler import pipeline
 from reconciler.cli.app import run as command_line
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Topic
-from reconciler.load import files
+from reconciler.manifest import files
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run
+from reconciler.pipeline import RunOptions
 from reconciler.plan.drift import DriftReport, read
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
 from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -34,29 +37,29 @@ POLICIES = ("newest", "short", "stream")
 
 
 class Schedule:
-    """A folder in which `drift` is run again and again, each run with the report of the one before."""
+    """A folder for repeated `drift` runs, each with the previous report."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
         self._capture = capture
 
     def drift(self) -> tuple[int, str]:
-        """(exit code, everything that was printed) of one run with -q, as cron would have it."""
+        """(exit code, output) of one run with -q, as cron runs it."""
         self._capture.readouterr()
         words = ["drift", "set.yaml", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
         code = command_line([*words, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
-        said = self._capture.readouterr()
-        return code, said.out + said.err
+        captured = self._capture.readouterr()
+        return code, captured.out + captured.err
 
     def report(self) -> DriftReport:
-        [found] = read(self.folder / "drift.json")
-        return found
+        [report] = read(self.folder / "drift.json")
+        return report
 
     def markdown(self) -> str:
         return (self.folder / "drift.md").read_text()
 
     def metrics(self) -> dict[tuple[str, str], float]:
-        """(name, policy) → value; the policy is empty where the metric is the cluster's."""
+        """(name, policy) → value; the policy is empty for metrics of the cluster."""
         families = text_string_to_metric_families((self.folder / "drift.prom").read_text())
         return {
             (sample.name, sample.labels.get("policy", "")): sample.value
@@ -68,11 +71,13 @@ class Schedule:
 
 @pytest.fixture
 def busy(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three topics that are written to all the time, one of them read as well, and a moving floor of each sort on them."""
+    """Three topics with constant traffic, one of them with a consumer, and a moving floor of each
+    type on them.
+    """
     mark = uuid4().hex[:8]
     topics = {name: f"{name}-{mark}" for name in POLICIES}
     group = f"app-{mark}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
     keeps = {"newest": "newerThan: 2s", "short": "last: 10", "stream": f"unreadBy: [{group}]"}
     policies = "".join(
         f"""\
@@ -99,14 +104,14 @@ spec:
     monkeypatch.chdir(tmp_path)
     with (
         producing(cluster.bootstrap_servers, tuple(topics.values())),
-        workload.member(cluster.bootstrap_servers, group, [topics["stream"]]),
+        client.member(cluster.bootstrap_servers, group, [topics["stream"]]),
     ):
         yield
 
 
 @contextmanager
 def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
-    """A few records to each of two partitions of each topic, three times a second, from before the block to its end."""
+    """Write a few records to two partitions of each topic, three times a second, during the block."""
     leave = threading.Event()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
 
@@ -131,33 +136,40 @@ def producing(servers: str, topics: Sequence[str]) -> Iterator[None]:
 
 
 def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
-    busy: None, engine: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    busy: None, engine: SparkTarget, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Scheduled runs, for longer than `driftAfter`, print nothing and exit 0 while records come and go. With converge stopped, drift stays
-    quiet for `driftAfter`; then it is exit 2 with a report that names the three policies, says since when, and does not change while nothing else
-    begins to drift. One converge later it is quiet again."""
+    """Drift is quiet while converge runs and for `driftAfter` after it, then reports, and is quiet
+    again after converge.
+
+    Scheduled runs for longer than `driftAfter` print nothing and exit with 0 while records come and
+    go. Without converge, drift stays quiet for `driftAfter`. Then it exits with 2 and a report that
+    names the three policies and the start of the drift. The report does not change until another
+    policy drifts. After the next converge drift is quiet.
+    """
     schedule = Schedule(tmp_path, capfd)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = Run(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
-    seen: list[Plan] = []
+    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
+    plans: list[Plan] = []
 
     def converge() -> Any:
-        done = pipeline.converge(part, run, stop=lambda: False, on_plan=seen.append)
-        assert done.exit_code == 0, done
-        return done
+        result = pipeline.converge(part, run, stop=lambda: False, on_plan=plans.append)
+        assert result.exit_code == 0, result
+        return result
 
     # A group that has not committed yet is blocked, which is drift, and rightly so.
-    workload.wait_until(
-        lambda: not converge().refused and not seen[-1].incomplete and schedule.drift()[0] == 0, 60, "a first quiet run"
+    client.wait_until(
+        lambda: not converge().refused and not plans[-1].incomplete and schedule.drift()[0] == 0,
+        60,
+        "a first quiet run",
     )
-    began, runs, purged = time.monotonic(), 0, 0
-    while runs < RUNS or time.monotonic() - began < DRIFT_AFTER_S + 5:
-        assert time.monotonic() - began < DEADLINE_S, f"{runs} runs after {DEADLINE_S:.0f} s"
+    start, runs, purged = time.monotonic(), 0, 0
+    while runs < RUNS or time.monotonic() - start < DRIFT_AFTER_S + 5:
+        assert time.monotonic() - start < DEADLINE_S, f"{runs} runs after {DEADLINE_S:.0f} s"
         purged += len(converge().outcomes)
-        code, said = schedule.drift()
+        code, output = schedule.drift()
         # Two rounds, since the later one may have waited for `every`. A machine that needs longer for them does not keep up, and then drift is right.
-        if schedule.report().observed_at_ms - seen[-2].observed_at_ms < DRIFT_AFTER_S * 1000:
-            assert (code, said) == (0, ""), schedule.markdown()
+        if schedule.report().observed_at_ms - plans[-2].observed_at_ms < DRIFT_AFTER_S * 1000:
+            assert (code, output) == (0, ""), schedule.markdown()
             runs += 1
             quiet = schedule.metrics()
     assert purged >= RUNS, "floors that do not move prove nothing"
@@ -165,29 +177,29 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     assert {name: quiet["reconciler_drift_subjects", name] for name in POLICIES} == dict.fromkeys(POLICIES, 0)
     assert ("reconciler_drift_since_timestamp_seconds", "") not in quiet
 
-    stopped_ms = seen[
+    stopped_ms = plans[
         -2
     ].observed_at_ms  # a partition that waited for `every` in the last round has its floor from the one before
     first_ms: dict[Any, int] = {}
     deadline = time.monotonic() + DEADLINE_S
     while {address.policy for address in first_ms} != set(POLICIES) or len(first_ms) < 6:
         assert time.monotonic() < deadline, f"only {first_ms} drifts"
-        code, said = schedule.drift()
+        code, output = schedule.drift()
         report = schedule.report()
-        assert code == (2 if report.subjects else 0), said
-        assert bool(said) == bool(report.subjects)
+        assert code == (2 if report.subjects else 0), output
+        assert bool(output) == bool(report.subjects)
         for subject in report.subjects:
             first_ms.setdefault(subject.address, report.observed_at_ms)
             # What a reader commits lags behind what it has read, so a floor of unreadBy may be due a little earlier.
             early_ms = 10_000 if subject.address.policy == "stream" else 0
             assert report.observed_at_ms - stopped_ms > DRIFT_AFTER_S * 1000 - early_ms
     before, markdown = schedule.report(), schedule.markdown()
-    code, said = schedule.drift()
+    code, output = schedule.drift()
     again = schedule.report()
     assert code == 2
     assert again.observed_at_ms > before.observed_at_ms
     assert schedule.markdown() == markdown, "an issue would be edited at every run"
-    assert len(said.splitlines()) < 20, said
+    assert len(output.splitlines()) < 20, output
     assert {subject.address: subject.since_ms for subject in again.subjects} == first_ms
     loud = schedule.metrics()
     assert loud["reconciler_in_sync", ""] == 0
@@ -195,6 +207,6 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     assert loud["reconciler_drift_since_timestamp_seconds", ""] == pytest.approx(min(first_ms.values()) / 1000)
 
     converge()
-    workload.wait_until(
+    client.wait_until(
         lambda: not converge().refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
     )

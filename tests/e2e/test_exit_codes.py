@@ -1,7 +1,7 @@
-"""Every exit code of the command line: a schedule, a workflow and a script see nothing else.
+"""Every exit code of the command line, which schedules, workflows and scripts depend on.
 
-Here: what needs no broker, as a table, one walk through a real cluster, and what becomes of a code where nobody reads the output.
-5 and 130 are in test_interrupts.py.
+A table of commands that need no broker, a scenario on a real cluster, and exit codes without a
+reader of the output. 5 and 130 are in test_interrupts.py.
 """
 
 import json
@@ -16,12 +16,13 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
-from reconciler.plan import document
+from reconciler.plan import plan_file
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests import kafka_client
 from tests.command import command, environment, reconciler
 from tests.strategies.examples import plan, purge, satisfied
 
@@ -41,8 +42,8 @@ REFUSED = LimitVerdict(
 
 
 @contextmanager
-def nobody_listens() -> Iterator[str]:
-    """An address where nobody listens as long as the block lasts."""
+def unused_address() -> Iterator[str]:
+    """Yield an address without a listener for the duration of the block."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -50,31 +51,31 @@ def nobody_listens() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Saved plans of every sort, and manifests of a cluster that is away."""
-    made = tmp_path_factory.mktemp("codes")
+    """A folder with all sorts of saved plans, and manifests of an unavailable cluster."""
+    root = tmp_path_factory.mktemp("codes")
     acts = plan(purge(), expires_at_ms=FAR_MS)
-    document.write(acts, made / "acts.json")
-    document.write(plan(satisfied("RetentionFloor/a/b[0]")), made / "settled.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), made / "refused.json")
-    document.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), made / "expired.json")
-    document.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), made / "other.json")
-    whole = (made / "acts.json").read_text()
-    (made / "edited.json").write_text(whole.replace("98213", "98214"))
-    (made / "cut.json").write_text(whole[:-200])
-    (made / "newer.json").write_text(whole.replace('"format_version": "1.0"', '"format_version": "2.0"'))
-    with nobody_listens() as away:
-        (made / "manifests").mkdir()
+    plan_file.write(acts, root / "acts.json")
+    plan_file.write(plan(satisfied("RetentionFloor/a/b[0]")), root / "settled.json")
+    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, limits=(REFUSED,)), root / "refused.json")
+    plan_file.write(plan(purge(), observed_at_ms=1, expires_at_ms=2), root / "expired.json")
+    plan_file.write(plan(purge(), expires_at_ms=FAR_MS, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"), root / "other.json")
+    text = (root / "acts.json").read_text()
+    (root / "edited.json").write_text(text.replace("98213", "98214"))
+    (root / "cut.json").write_text(text[:-200])
+    (root / "newer.json").write_text(text.replace('"format_version": "2.0"', '"format_version": "3.0"'))
+    with unused_address() as away:
+        (root / "manifests").mkdir()
         head = HEAD % ("prod-eu", acts.cluster_id, json.dumps([away]), "")
-        (made / "manifests" / "all.yaml").write_text(head + LEADERS)
-        (made / "wrong").mkdir()
-        (made / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
-        (made / "two").mkdir()
-        (made / "two" / "all.yaml").write_text(
+        (root / "manifests" / "all.yaml").write_text(head + LEADERS)
+        (root / "wrong").mkdir()
+        (root / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
+        (root / "two").mkdir()
+        (root / "two" / "all.yaml").write_text(
             HEAD % ("one", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "")
             + HEAD % ("two", CLUSTER_ID, json.dumps([away]), "")
             + LEADERS.replace("{name: leaders}", "{name: leaders, cluster: one}")
         )
-        yield made
+        yield root
 
 
 AWAY = ("--timeout", "3")
@@ -135,7 +136,7 @@ AWAY = ("--timeout", "3")
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
 def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
-    """The table of README.md; an error is one line that names what is wrong, and no traceback."""
+    """The table of README.md; an error is one line without a traceback."""
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
@@ -144,7 +145,7 @@ def test_without_a_broker(folder: Path, code: int, words: list[str]) -> None:
 
 
 def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
-    """The exit code of a process whose stderr was closed by its reader, and stdout too unless that is said otherwise."""
+    """Return the exit code of a process whose reader closed stderr, and also stdout unless `stdout` is False."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -177,20 +178,20 @@ def unread(folder: Path, *words: str, stdout: bool = True, **more: str) -> int:
     ],
     ids=lambda value: str(value) if isinstance(value, int) else " ".join(value),
 )
-def test_a_reader_of_stderr_that_left_does_not_change_the_code(folder: Path, code: int, words: list[str]) -> None:
-    """What could not be written to stderr once failed again when the interpreter flushed it at its end, and the code was 120."""
+def test_a_closed_stderr_does_not_change_the_code(folder: Path, code: int, words: list[str]) -> None:
+    """Text that could not be written to stderr once failed again in the flush at exit, and the code was 120."""
     assert unread(folder, *words, stdout=False) == code
 
 
 @pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
-def test_results_that_nobody_reads_are_an_error(folder: Path, words: list[str]) -> None:
-    """A plan that was not shown has failed, with code 1 and not with the interpreter's 120. What apply did is done: see below."""
+def test_a_closed_stdout_is_an_error(folder: Path, words: list[str]) -> None:
+    """A plan that cannot be printed fails with 1, not with the interpreter's 120. For apply see below."""
     assert unread(folder, *words) == 1
 
 
 @pytest.mark.parametrize("words", [["show", "refused.json"], ["validate"], ["--version"], ["--help"]], ids=" ".join)
 def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> None:
-    """Standard output that cannot be written is named, and is neither a bug nor the interpreter's 120."""
+    """The error names standard output, and is neither a bug nor the interpreter's 120."""
     with Path("/dev/full").open("wb") as full:
         answer = subprocess.run(
             command(*words),
@@ -209,12 +210,12 @@ def test_a_full_disk_is_an_error_of_one_line(folder: Path, words: list[str]) -> 
 @pytest.mark.brokers
 @pytest.mark.spark
 def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> None:
-    """0, 2, 3 and 4 of plan, drift, apply and converge, each told by one small change of the world, with and without a reader."""
+    """0, 2, 3 and 4 of plan, drift, apply and converge, each after one small change, with and without a reader."""
     mark = uuid4().hex[:8]
     topic = f"codes-{mark}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(topic)])
-    workload.produce(servers, topic, {0: [Record(b"x", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)] * 100})
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)] * 100})
     file = tmp_path / "manifests" / "all.yaml"
     file.parent.mkdir()
 
@@ -244,32 +245,34 @@ def test_on_a_cluster(cluster: Cluster, spark_server: str, tmp_path: Path) -> No
     manifests(limits="topics: 0")
     assert code("plan", "--out", "refused.json", "--detailed-exitcode") == 3
     assert code("apply", "refused.json") == 3
-    assert code("apply", "plan.json") == 3, "a limit of now refuses a plan of then"
+    assert code("apply", "plan.json") == 3, "the present limit refuses the older plan"
     assert code("converge") == 3
     assert code_without_reader("converge", stdout=False) == 3
     manifests(protect=f", protect: {{topics: [{topic}]}}")
-    assert code("apply", "plan.json") == 3, "a protection of now"
+    assert code("apply", "plan.json") == 3, "the present protection refuses the older plan"
     manifests()
     assert code("apply", "plan.json", "--dry-run") == 0
-    assert code_without_reader("apply", "plan.json") == 0, "done, although nobody reads what is said of it"
-    assert workload.watermarks(servers, topic, 0)[0] == 10
+    assert code_without_reader("apply", "plan.json") == 0, "the exit code does not depend on a reader"
+    assert client.watermarks(servers, topic, 0)[0] == 10
     assert code("apply", "plan.json") == 0
-    assert code("apply", "again.json") == 0, "somebody got there first"
+    assert code("apply", "again.json") == 0, "another run has applied it"
     assert code("plan", "--detailed-exitcode") == 0
     assert code("drift") == 0
     manifests(last=50)
     assert code("plan", "--out", "older.json", "--detailed-exitcode") == 2
-    workload.delete_topics(servers, [topic])
-    workload.create_topics(servers, [Topic(topic)])
-    workload.produce(servers, topic, {0: [Record(b"x")] * 100})
+    kafka_client.delete_topics(servers, [topic])
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * 100})
     assert code("apply", "older.json") == 4, "the topic is another one"
-    assert workload.watermarks(servers, topic, 0) == (0, 100)
-    with nobody_listens() as away:
+    assert client.watermarks(servers, topic, 0) == (0, 100)
+    with unused_address() as away:
         both = tmp_path / "both"
         both.mkdir()
         here = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
         (both / "all.yaml").write_text(HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([away]), "") + here)
         assert code("converge", "both", *AWAY) == 1
-        assert workload.watermarks(servers, topic, 0)[0] == 50, "a cluster that is away keeps no other from its purges"
+        assert client.watermarks(servers, topic, 0)[0] == 50, (
+            "an unavailable cluster does not stop the purges of another"
+        )
     file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
     assert code("plan") == 4

@@ -1,4 +1,7 @@
-"""The stand-ins of the workflow tests, held to the real things: jq's output as recorded, GitHub's expressions, permissions."""
+"""The fakes of the workflow tests agree with recorded output of jq and with GitHub's rules.
+
+The rules are those of expressions and permissions.
+"""
 
 from pathlib import Path
 
@@ -19,7 +22,9 @@ SCRIPTS = Path(__file__).parents[2] / ".github" / "workflows"
 
 
 def test_jq_programs_print_what_jq_printed() -> None:
-    """The output of jq 1.6 -r on the same documents, byte by byte: escapes, nulls and missing repositories."""
+    """The output equals that of jq 1.6 -r on the same documents, byte by byte: escapes, nulls and
+    missing repositories.
+    """
     escaped = '<!-- m -->\\nline\\ttab \\\\ back\\r\\n"quote" é \u202e |'
     assert gh.tsv(".[] | [.id, .user.login, .body] | @tsv", ROWS) == f"7\tgithub-actions[bot]\t{escaped}\n8\t\t\n"
     assert gh.tsv(".[] | [.number, .user.login, .body] | @tsv", ROWS).startswith("3\tgithub-actions[bot]\t<!--")
@@ -34,7 +39,7 @@ def test_jq_programs_print_what_jq_printed() -> None:
 
 
 def test_every_known_jq_program_is_used_and_every_used_one_is_known() -> None:
-    """The table of programs is the list of those in the workflows, no more and no less."""
+    """The table of jq programs has exactly those of the workflows."""
     texts = [path.read_text(encoding="utf-8") for path in SCRIPTS.glob("*.yml")]
     assert {program for program in gh.TSV if any(f"--jq '{program}'" in text for text in texts)} == set(gh.TSV)
     assert sum(text.count("--jq ") for text in texts) == len(gh.TSV)
@@ -54,7 +59,10 @@ def test_every_known_jq_program_is_used_and_every_used_one_is_known() -> None:
     ],
 )
 def test_expressions_mean_what_github_documents(expression: str, expected: object, tmp_path: Path) -> None:
-    """Strings compare without case, missing properties are null, `&&` and `||` answer operands; what is not known raises."""
+    """Strings compare without case, missing properties are null, `&&` and `||` return operands.
+
+    Unknown syntax raises an error.
+    """
     contexts = {
         "github": {"repository": "acme/housekeeping"},
         "needs": {
@@ -62,16 +70,18 @@ def test_expressions_mean_what_github_documents(expression: str, expected: objec
             "b": {"result": "failure", "outputs": {}},
         },
     }
-    known = expressions.functions(failed=False, workspace=tmp_path)
+    functions = expressions.functions(failed=False, workspace=tmp_path)
     if expected is None:
         with pytest.raises(expressions.Unknown):
-            expressions.evaluate(expression, contexts, known)
+            expressions.evaluate(expression, contexts, functions)
     else:
-        assert expressions.evaluate(expression, contexts, known) == expected
+        assert expressions.evaluate(expression, contexts, functions) == expected
 
 
 def test_the_stand_ins_refuse_what_the_job_was_not_granted(tmp_path: Path) -> None:
-    """The stand-in for `gh` checks permissions, so that a workflow with too few fails here as it would on GitHub."""
+    """The fake `gh` checks permissions, so that a workflow with too few fails here as it does on
+    GitHub.
+    """
     reader = gh.Api(tmp_path, {"contents": "read"})
     for method, path in (
         ("GET", "repos/acme/housekeeping/issues?state=open&per_page=100"),

@@ -1,6 +1,8 @@
-"""Share, Streams-protocol and Connect groups on a real cluster: no listing shows them, nobody can read where they stand, and deleting one succeeds.
+"""Share, Streams-protocol and Connect groups on a real cluster: listings hide them, and a removal
+would succeed.
 
-So a plan blocks whatever rests on knowing every group, and never holds the removal of one of them, however a manifest names it.
+Their offsets are unreadable. So a plan blocks every action that needs all groups, and it never has
+a removal of one of them, whatever a manifest says.
 """
 
 import json
@@ -13,10 +15,11 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.workload import Record, Topic
+from reconciler.kafka.session import KafkaSession
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.sandbox.tools import run_tool
 from tests.command import reconciler
@@ -28,7 +31,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 @dataclass(frozen=True)
 class Hidden:
-    """A topic, a group of each hidden type on it, and an ordinary group that may go."""
+    """Create a topic, a group of each hidden type on it, and an ordinary group that may be removed."""
 
     topic: str
     share: str
@@ -44,26 +47,26 @@ class Hidden:
 @pytest.fixture
 def hidden(cluster: Cluster) -> Iterator[Hidden]:
     mark = uuid4().hex[:8]
-    made = Hidden(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
+    hidden = Hidden(*(f"{name}-{mark}" for name in ("hidden", "share", "streams", "connect", "dead")))
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(made.topic)])
-    workload.produce(servers, made.topic, {0: [Record(b"x")] * 100})
+    client.create_topics(servers, [Topic(hidden.topic)])
+    client.produce(servers, hidden.topic, {0: [Record(b"x")] * 100})
     consumer = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
-    workload.commit(
-        servers, made.dead, {(made.topic, 0): 100}
+    client.commit(
+        servers, hidden.dead, {(hidden.topic, 0): 100}
     )  # first: a client's question for a coordinator makes the commit log
     try:
-        run_tool(cluster, consumer, "--topic", made.topic, "--group", made.share, "--timeout-ms", "3000")
-        join_streams_group(servers, made.streams, made.topic)
-        join_connect_group(servers, made.connect)
-        yield made
+        run_tool(cluster, consumer, "--topic", hidden.topic, "--group", hidden.share, "--timeout-ms", "3000")
+        join_streams_group(servers, hidden.streams, hidden.topic)
+        join_connect_group(servers, hidden.connect)
+        yield hidden
     finally:
         # a group that nobody can read would block the purges of every other test on this cluster
-        gateway = KafkaGateway(Connection(tuple(servers.split(",")), timeout_s=20.0), timeout_s=20.0)
-        gone = ("NONE", "GROUP_ID_NOT_FOUND")
-        for group in made.groups:
-            workload.wait_until(
-                lambda group=group: gateway.delete_groups([group])[group].code in gone,
+        gateway = KafkaGateway(KafkaSession(Connection(tuple(servers.split(",")), timeout_s=20.0)))
+        removed_codes = ("NONE", "GROUP_ID_NOT_FOUND")
+        for group in hidden.groups:
+            client.wait_until(
+                lambda group=group: gateway.delete_groups([group])[group].code in removed_codes,
                 90,
                 f"{group} to go",
                 every_s=1.0,
@@ -72,7 +75,7 @@ def hidden(cluster: Cluster) -> Iterator[Hidden]:
 
 
 def planned(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
-    """The plan file that the command line writes for these policies."""
+    """The plan file of the command line for these policies."""
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(f"""\
 apiVersion: reconciler/v1
@@ -106,7 +109,10 @@ spec: {groups: %s, %s}
 def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
     cluster: Cluster, hidden: Hidden, tmp_path: Path
 ) -> None:
-    """The broker says the types; we know the ids only. Named exactly, by a pattern, EMPTY or not: none of them is planned away."""
+    """The broker knows their types, the program only their ids; no manifest can plan their removal.
+
+    This holds for exact names and patterns, for EMPTY groups and others.
+    """
     listing = run_kafka_tool(cluster, "kafka-groups", "--list")
     types = {words[0]: words[1].lower() for line in listing.splitlines() if len(words := line.split()) > 2}
     assert [types[group] for group in hidden.groups] == ["share", "streams", "classic"], listing
@@ -123,8 +129,8 @@ def test_what_no_listing_shows_blocks_purges_and_is_never_removed(
     time.sleep(1.5)  # idleFor: 1s
     mark = hidden.dead.removeprefix("dead")
     excepted = f", exceptGroups: {json.dumps(hidden.groups)}"
-    found = planned(tmp_path, cluster, FLOOR % (hidden.topic, excepted, f'["*{mark}"]', "idleFor: 1s, expectAtMost: 9"))
-    assert {row["address"] for row in found["actions"]} == {
+    saved = planned(tmp_path, cluster, FLOOR % (hidden.topic, excepted, f'["*{mark}"]', "idleFor: 1s, expectAtMost: 9"))
+    assert {row["address"] for row in saved["actions"]} == {
         f"GroupRemoval/dead/{hidden.dead}",
         f"RetentionFloor/floor/{hidden.topic}[0]",
     }, "excepted by name they block nothing, and a pattern does not take them either"

@@ -1,7 +1,8 @@
-"""Group ids are arbitrary text. A corpus of nasty ones, planted on real brokers, goes through every command that shows a name.
+"""Group ids are arbitrary text: every command that shows names gets a list of hostile ones, on real
+brokers.
 
-Three things are asked of every output: nothing in it acts on a terminal, a browser or a CI runner; two ids never look alike; and what programs
-read (JSON, Parquet, the journal) gives the ids back exactly.
+Three claims hold for every output. Nothing in it controls a terminal, a browser or a CI runner. Two
+ids never look equal. Outputs for programs (JSON, Parquet, the journal) have the exact ids.
 """
 
 import json
@@ -15,28 +16,28 @@ from uuid import uuid4
 import pyarrow.dataset
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
 from reconciler.model.names import Address
-from reconciler.model.quoting import quoted
-from reconciler.plan.render.safe import whole
+from reconciler.model.names import format_address as whole
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.text.escape import quoted
 from tests.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
-from tests.unit.plan.render.test_renderers_are_harmless import assert_harmless_markdown
+from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 DAY_MS = 86_400_000
 ALIKE = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
-"""Pairs that a careless spelling, or a careless cut, shows as one."""
+"""Pairs that careless escaping, or a careless truncation, shows as equal."""
 CORPUS = tuple(name for name in (*NASTY, *ALIKE) if "\x00" not in name)
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A topic with old records, groups that may go, and groups that stand behind the floor."""
+    """A topic with old records, groups that may be removed, and groups below the floor."""
 
     folder: Path
     topic: str
@@ -45,7 +46,10 @@ class Planted:
 
 
 def harmless(stream: bytes, *, commands: bool = False) -> str:
-    """The stream as text, if nothing in it acts on a terminal or, but for our own `commands`, on a CI runner."""
+    """The stream as text.
+
+    Asserts that nothing in it controls a terminal or, except our own `commands`, a CI runner.
+    """
     text = stream.decode("utf-8")
     for line in text.split("\n"):
         for character in line:
@@ -64,15 +68,17 @@ def unwrapped(text: str) -> str:
 
 
 def plant(cluster: Cluster, folder: Path) -> Planted:
-    """The corpus twice on the brokers: as groups that are idle and as groups behind a floor; and manifests that mean them."""
+    """Create each id twice, as an idle group and as a group below a floor, and manifests that
+    select them.
+    """
     mark = uuid4().hex[:8]
     dead, live, topic = f"hostile-{mark}", f"behind-{mark}", f"hostile-{mark}"
     removable, behind = tuple(f"{name}{dead}" for name in CORPUS), tuple(f"{name}{live}" for name in CORPUS)
     now_ms = int(time.time() * 1000)
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=2, replication=3)])
     old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
-    workload.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
-    workload.commit(
+    client.produce(cluster.bootstrap_servers, topic, {n: [*old, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)})
+    client.commit(
         cluster.bootstrap_servers, f"tame-{mark}", {(topic, 1): 41}
     )  # a client's question makes the commit log
     for group in removable:
@@ -112,7 +118,9 @@ spec: {{groups: {json.dumps([*exact, f"regex:(?s).*{live}"])}, idleFor: 30d, exp
 
 
 def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_path: Path) -> None:
-    """Plan in every format, logs as text and JSON, drift with metrics, scan; every id is told apart in each."""
+    """Plan in every format, logs as text and JSON, drift with metrics, scan: each id is distinct in
+    each of them.
+    """
     planted = plant(cluster, tmp_path)
     listed = ("--output-file", "md=plan.md", "--output-file", "github=plan.gh", "--output-file", "json=shown.json")
     planned = output(tmp_path, "plan", "-v", "--full", "--out", "plan.json", *listed)
@@ -120,8 +128,8 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
     harmless(planned.stderr)
     assert planned.returncode == 0, planned.stderr
     assert set(re.findall(r'  - (".*?")   IRREVERSIBLE', text)) == set(map(quoted, planted.removable))
-    told = set(re.findall(r'(?:Blocked|Skipped): (".*?") — group ', text))
-    assert told == set(map(quoted, planted.behind))
+    reported = set(re.findall(r'(?:Blocked|Skipped): (".*?") — group ', text))
+    assert reported == set(map(quoted, planted.behind))
     for group in planted.behind:
         assert f"{quoted(group)} would skip at most 30 records" in text
     assert len({quoted(group) for group in (*planted.removable, *planted.behind)}) == 2 * len(CORPUS)
@@ -158,7 +166,9 @@ def test_nasty_group_ids_are_harmless_in_what_only_reads(cluster: Cluster, tmp_p
 
 
 def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: Cluster, tmp_path: Path) -> None:
-    """Show, explain, diff, wrong targets, apply, results and journal; what is removed is what was named, and nothing else."""
+    """Show, explain, diff, wrong targets, apply, results and journal: exactly the named groups are
+    removed.
+    """
     planted = plant(cluster, tmp_path)
     planned = output(tmp_path, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stderr
@@ -178,13 +188,13 @@ def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: C
         *((("explain", f"GroupRemoval/dead/{group}", "plan.json"), 0) for group in planted.removable[:6]),
         *((("explain", f"GroupRemoval/dead/{group}-not-there", "plan.json"), 64) for group in planted.removable[:6]),
     ):
-        shown = output(tmp_path, *words)
-        assert shown.returncode == code, (words, shown.stderr)
-        harmless(shown.stdout)
-        harmless(shown.stderr)
-    wrong = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{NASTY[0]}{NASTY[10]}")
-    assert wrong.returncode == 64
-    harmless(wrong.stderr)
+        output_bytes = output(tmp_path, *words)
+        assert output_bytes.returncode == code, (words, output_bytes.stderr)
+        harmless(output_bytes.stdout)
+        harmless(output_bytes.stderr)
+    refused = output(tmp_path, "plan", "--target", f"GroupRemoval/dead/{NASTY[0]}{NASTY[10]}")
+    assert refused.returncode == 64
+    harmless(refused.stderr)
     files = ("--results", "results.json", "--output-file", "md=results.md", "--output-file", "github=results.gh")
     applied = output(tmp_path, "apply", "plan.json", "-v", *files)
     text = unwrapped(harmless(applied.stdout))
@@ -193,33 +203,35 @@ def test_nasty_group_ids_are_harmless_in_saved_plans_and_what_is_done(cluster: C
     assert_harmless_markdown(harmless((tmp_path / "results.md").read_bytes()))
     harmless((tmp_path / "results.gh").read_bytes(), commands=True)
     results = json.loads(harmless((tmp_path / "results.json").read_bytes()))
-    ended = [row for row in results["outcomes"] if row["status"] == "applied" and "group" in row["request"]]
-    assert {row["request"]["group"] for row in ended} == set(planted.removable)
+    applied_rows = [row for row in results["outcomes"] if row["status"] == "applied" and "group" in row["request"]]
+    assert {row["request"]["group"] for row in applied_rows} == set(planted.removable)
     for group in planted.removable:
         assert quoted(group) in text
-    told = output(tmp_path, "journal")
-    assert told.returncode == 0, told.stderr
-    journal = unwrapped(harmless(told.stdout))
+    answer = output(tmp_path, "journal")
+    assert answer.returncode == 0, answer.stderr
+    journal = unwrapped(harmless(answer.stdout))
     for group in planted.removable:
         assert whole(Address("GroupRemoval", "dead", group)) in journal
     rows = [json.loads(row) for row in harmless(output(tmp_path, "journal", "-o", "json").stdout).splitlines()]
-    kept = [json.loads(row) for row in harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()]
-    for entries in (rows, kept):
+    lines = [json.loads(row) for row in harmless((tmp_path / ".reconciler" / "local.jsonl").read_bytes()).splitlines()]
+    for entries in (rows, lines):
         assert {entry["request"].get("group") for entry in entries} - {None} == set(planted.removable)
     after = output(tmp_path, "plan", "-o", "json")
     assert json.loads(harmless(after.stdout))["actions"] == []
 
 
 def test_an_id_that_the_client_cannot_say_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
-    """librdkafka cuts an id at a null character: such a group is listed under a name that is not its own. Nothing is done about it, nor about
-    the group that has that name, nor on the strength of knowing every group."""
+    """librdkafka cuts an id at a null character, so the group is listed under a wrong name.
+
+    No action rests on this group, on the group with that name, or on a complete list of groups.
+    """
     mark = uuid4().hex[:8]
-    topic, cut, whole = f"cut-{mark}", f"cut-{mark}", f"cut-{mark}\x00-{mark}"
+    topic, cut, full_id = f"cut-{mark}", f"cut-{mark}", f"cut-{mark}\x00-{mark}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(topic)])
-    workload.produce(servers, topic, {0: [Record(b"x")] * 100})
-    workload.commit(servers, f"tame-{mark}", {(topic, 0): 100})
-    commit(servers, whole, topic, 0, 100)
+    client.create_topics(servers, [Topic(topic)])
+    client.produce(servers, topic, {0: [Record(b"x")] * 100})
+    client.commit(servers, f"tame-{mark}", {(topic, 0): 100})
+    commit(servers, full_id, topic, 0, 100)
     try:
         (tmp_path / "manifests").mkdir()
         (tmp_path / "manifests" / "all.yaml").write_text(f"""\
@@ -247,9 +259,11 @@ spec: {{groups: ["cut-{mark}*"], idleFor: 1s, expectAtMost: 9}}
         assert planned.returncode == 0, planned.stderr
         saved = json.loads(harmless((tmp_path / "plan.json").read_bytes()))
         assert saved["actions"] == []
-        told = {row["address"]: row for row in (*saved["blocked"], *saved["unread"])}
-        assert told[f"RetentionFloor/floor/{topic}[0]"]["code"] == "B211"
-        assert quoted(whole) in text
-        assert f"GroupRemoval/dead/{cut}" in told, "listed under the cut name, about which the commit log knows nothing"
+        decisions = {row["address"]: row for row in (*saved["blocked"], *saved["unread"])}
+        assert decisions[f"RetentionFloor/floor/{topic}[0]"]["code"] == "B211"
+        assert quoted(full_id) in text
+        assert f"GroupRemoval/dead/{cut}" in decisions, (
+            "listed under the cut name, about which the commit log knows nothing"
+        )
     finally:
-        delete(servers, whole)
+        delete(servers, full_id)

@@ -1,4 +1,4 @@
-"""`init` against real brokers: the cluster id is found by connecting, the set is valid as it stands, nothing is overwritten."""
+"""`init` with real brokers: it reads the cluster id, writes valid manifests, and overwrites nothing."""
 
 from pathlib import Path
 
@@ -13,12 +13,13 @@ ACTION = f"acme/reconciler@{'0123456789' * 4}"
 
 
 def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_path: Path) -> None:
-    """The first set names the cluster that answered; `validate` accepts it without a warning. A second `init` changes nothing and adds what
-    another cluster needs; what somebody has written is never overwritten.
+    """The first manifests name the cluster of the brokers; `validate` accepts them without a warning.
+
+    A second `init` changes nothing, and adds the files of another cluster. Files of the user stay.
     """
     words = ("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "local", "--action", ACTION)
-    made = reconciler(tmp_path, *words)
-    assert made.returncode == 0, made.stderr
+    first = reconciler(tmp_path, *words)
+    assert first.returncode == 0, first.stderr
     text = "".join(path.read_text() for path in sorted((tmp_path / "manifests").rglob("*.yaml")))
     assert CLUSTER_ID in text
     workflow = (tmp_path / ".github" / "workflows" / "plan.yml").read_text()
@@ -37,12 +38,12 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
     (tmp_path / "manifests" / "local" / "cluster.yaml").write_text("# mine\n")
     refused = reconciler(tmp_path, *words)
     assert refused.returncode == 64
-    assert "cluster.yaml exists with another content and init overwrites nothing" in refused.stderr
+    assert "cluster.yaml exists with other content, and init overwrites no file" in refused.stderr
     assert (tmp_path / "manifests" / "local" / "cluster.yaml").read_text() == "# mine\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--bootstrap-server", " , "), "host:port"),
         (("--journal-topic", "a b"), "a b"),
@@ -50,22 +51,22 @@ def test_init_writes_a_first_set_on_which_validate_passes(cluster: Cluster, tmp_
     ],
 )
 def test_init_writes_nothing_that_validate_would_refuse(
-    words: tuple[str, ...], said: str, cluster: Cluster, tmp_path: Path
+    words: tuple[str, ...], message: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Found before the cluster is asked, a file written or a topic made."""
+    """Invalid arguments are found before the command connects, writes a file or creates a topic."""
     refused = reconciler(tmp_path, "init", "--bootstrap-server", cluster.bootstrap_servers, "--no-workflows", *words)
     assert refused.returncode == 64, refused.stderr
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_writes_nothing_while_it_is_open_what_the_workflows_install(cluster: Cluster, tmp_path: Path) -> None:
-    """A branch instead of a commit is wrong usage, found before the cluster is asked or a file written; without workflows it is no question."""
+def test_init_writes_nothing_if_the_source_of_the_workflows_is_unknown(cluster: Cluster, tmp_path: Path) -> None:
+    """A branch instead of a commit is wrong usage, found before anything happens; --no-workflows needs no source."""
     words = ("init", "--bootstrap-server", cluster.bootstrap_servers)
     refused = reconciler(tmp_path, *words, "--action", "acme/reconciler@main")
     assert refused.returncode == 64
     assert "OWNER/NAME@COMMIT" in refused.stderr
     assert list(tmp_path.iterdir()) == []
-    made = reconciler(tmp_path, *words, "--no-workflows")
-    assert made.returncode == 0, made.stderr
+    done = reconciler(tmp_path, *words, "--no-workflows")
+    assert done.returncode == 0, done.stderr
     assert not (tmp_path / ".github").exists()

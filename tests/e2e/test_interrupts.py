@@ -1,6 +1,7 @@
-"""`reconciler apply` as a process that is told to stop, or is killed, in the middle; judged by Kafka's own tools, and taken up again.
+"""`reconciler apply` as a process that is interrupted or killed during its work, and a later apply.
 
-Moments are lines of the journal, which is written before each request.
+Kafka's own tools show the effects. The tests choose instants by lines of the journal, which apply
+writes before each request.
 """
 
 import os
@@ -12,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import workload
-from reconciler.model.entry import Event
+from reconciler.journal.entry import Event
+from reconciler.journal.journal import file_journal
 from reconciler.model.outcome import Status
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests.command import reconciler
 from tests.e2e.applying import (
@@ -28,7 +29,7 @@ from tests.e2e.applying import (
     assert_truthful,
     await_lines,
     by_status,
-    ended,
+    end_output,
     left_within,
     lines,
     made_and_planned,
@@ -58,7 +59,10 @@ def world(cluster: Cluster, spark_server: str, tmp_path: Path) -> World:
     ids=["ctrl-c among elections", "sigterm among removals", "ctrl-c among deletions"],
 )
 def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals, to_group: bool, moment: int) -> None:
-    """Nothing new goes out, what is in flight is waited for and told, results.json is true, exit 5; the next apply does the rest."""
+    """After an interrupt apply sends nothing new, waits for pending requests, and exits with 5.
+
+    results.json is true, and the next apply does the remaining work.
+    """
     if to_group:  # a signal to the whole group reaches a JVM of its own as well
         world = replace(world, spark_remote="")
     with running(world) as process:
@@ -66,25 +70,25 @@ def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals,
         # A terminal sends it to every process in front of it, the Spark JVM and the readers of commits included.
         (os.killpg if to_group else os.kill)(process.pid, number)
         at = lines(world)
-        said = ended(process)
-    assert process.returncode == 5, said
-    assert said.count("stopping: nothing new is sent") == 1
+        stderr = end_output(process)
+    assert process.returncode == 5, stderr
+    assert stderr.count("stopping: no new request is sent") == 1
     entries = world.entries()
     assert len([entry for entry in entries[at:] if entry.event is Event.INTENT]) <= LANES * BATCH
-    begun = {entry.address for entry in entries if entry.event is Event.INTENT}
+    intents = {entry.address for entry in entries if entry.event is Event.INTENT}
     told_of = {entry.address: entry for entry in entries if entry.event is Event.OUTCOME}
     # An intent that was just stored when the signal came has no request, and an end that says so.
-    assert set(told_of) == begun
+    assert set(told_of) == intents
     sent = {address for address, entry in told_of.items() if entry.sends}
-    assert {told_of[address].status for address in begun - sent} <= {Status.NOT_ATTEMPTED}
-    told = results(world)
-    assert told["interrupted"] is True
-    assert told["exit_code"] == 5
-    outcomes = by_status(told["outcomes"])
+    assert {told_of[address].status for address in intents - sent} <= {Status.NOT_ATTEMPTED}
+    document = results(world)
+    assert document["interrupted"] is True
+    assert document["exit_code"] == 5
+    outcomes = by_status(document["outcomes"])
     assert set(outcomes) == {"applied", "not_attempted"}
     assert len(outcomes["applied"]) == len(sent)
-    assert len(told["outcomes"]) == PARTITIONS + GROUPS + TURNED
-    assert_truthful(world, told["outcomes"])
+    assert len(document["outcomes"]) == PARTITIONS + GROUPS + TURNED
+    assert_truthful(world, document["outcomes"])
     again = by_status(apply_again(world))
     assert len(again["satisfied"]) == len(sent)
     assert len(again["applied"]) == len(outcomes["not_attempted"])
@@ -92,7 +96,7 @@ def test_one_signal_ends_what_is_in_flight(world: World, number: signal.Signals,
 
 
 def test_one_signal_before_the_first_request(world: World) -> None:
-    """During the recheck: nothing was sent, 130, results say so for every action, and there is no journal."""
+    """During the recheck: no request was sent, exit 130, results for every action, and no journal."""
     world = replace(world, spark_remote="")  # its JVM hears the signal, too
     with running(world) as process:
         assert process.stderr is not None
@@ -100,15 +104,17 @@ def test_one_signal_before_the_first_request(world: World) -> None:
             if "rechecking" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)
-        said = ended(process)
-    assert process.returncode == 130, said
+        stderr = end_output(process)
+    assert process.returncode == 130, stderr
     assert {outcome["status"] for outcome in results(world)["outcomes"]} == {"not_attempted"}
     assert not world.journal.exists()
     world.assert_as_before()
 
 
 def test_two_signals_leave_at_once(world: World) -> None:
-    """With a request in flight that a silent broker does not answer: the first waits for it, the second does not, exit 5."""
+    """While a paused broker does not answer a request, the first interrupt waits and the second
+    does not; exit 5.
+    """
     with running(world, timeout_s=60) as process:
         await_lines(world, process, ELECTION_LINES + GROUP_LINES + 20)
         world.cluster.pause(2)
@@ -121,44 +127,47 @@ def test_two_signals_leave_at_once(world: World) -> None:
             took_s = left_within(process, 10)
         finally:
             world.cluster.resume(2)
-        said = ended(process)
-    assert process.returncode == 5, said
+        stderr = end_output(process)
+    assert process.returncode == 5, stderr
     assert took_s < 5
     assert lines(world) - held <= 2 * LANES * BATCH
-    workload.wait_until(lambda: in_sync(world), 90, "all replicas in sync")
+    client.wait_until(lambda: in_sync(world), 90, "all replicas in sync")
     apply_again(world)
     world.assert_as_planned()
 
 
 def in_sync(world: World) -> bool:
-    """By every broker's metadata."""
+    """Leaders in every broker's metadata."""
     servers = [f"127.0.0.1:{broker.port}" for broker in world.cluster.brokers]
-    states = [state for server in servers for state in workload.partition_states(server, world.topic).values()]
+    states = [state for server in servers for state in client.partition_states(server, world.topic).values()]
     return len(states) == 3 * PARTITIONS and all(set(state.in_sync) == {1, 2, 3} for state in states)
 
 
 def test_kills_at_random_moments(world: World) -> None:
-    """SIGKILL three times at seeded moments, the last line torn each time: the journal is readable, and the same plan ends as planned."""
+    """After SIGKILL at three seeded instants, with a torn last line, the journal is readable.
+
+    The same plan then ends as planned.
+    """
     rng = random.Random(SEED)
     for _ in range(3):
         moment = lines(world) + rng.randrange(1, 40)
         with running(world) as process:
             await_lines(world, process, moment)
             os.killpg(process.pid, signal.SIGKILL)
-            ended(process)
+            end_output(process)
         assert process.returncode == -signal.SIGKILL
         assert not (world.folder / "results.json").exists()
         with world.journal.open("ab") as journal:
-            journal.write(b'{"v":1,"at_ms":17')
-        shown = reconciler(world.folder, "journal", "-o", "json")
-        assert shown.returncode == 0, shown.stderr
-        assert len(shown.stdout.splitlines()) == lines(world) >= moment
-    begun = {entry.address for entry in world.entries() if entry.event is Event.INTENT}
-    open_ones = set(map(str, FileJournal(world.journal).unfinished(world.entries()[0].plan_digest)))
+            journal.write(b'{"v":2,"at_ms":17')
+        answer = reconciler(world.folder, "journal", "-o", "json")
+        assert answer.returncode == 0, answer.stderr
+        assert len(answer.stdout.splitlines()) == lines(world) >= moment
+    intents = {entry.address for entry in world.entries() if entry.event is Event.INTENT}
+    open_ones = set(map(str, file_journal(world.journal).open_intents(world.entries()[0].plan_digest)))
     again = by_status(apply_again(world))
     assert set(again) <= {"applied", "satisfied"}
     taken_up = [outcome for outcome in again["satisfied"] if "was interrupted" in str(outcome["detail"])]
     assert {str(outcome["address"]) for outcome in taken_up} <= open_ones
-    assert {str(address) for address in begun} >= {str(outcome["address"]) for outcome in again["satisfied"]}
+    assert {str(address) for address in intents} >= {str(outcome["address"]) for outcome in again["satisfied"]}
     world.assert_as_planned()
-    assert FileJournal(world.journal).unfinished(world.entries()[0].plan_digest) == {}
+    assert file_journal(world.journal).open_intents(world.entries()[0].plan_digest) == {}

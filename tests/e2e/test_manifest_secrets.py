@@ -1,4 +1,4 @@
-"""A secret that a manifest refers to is used to connect and is shown by nothing: no output, no log, no file that is written."""
+"""A secret of a manifest is used for the connection and appears in no output, log or file."""
 
 import time
 from pathlib import Path
@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler
 
@@ -18,11 +18,13 @@ DAY_MS = 86_400_000
 
 
 def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: Path) -> None:
-    """validate, plan, show, apply, results, journal and the scan's export, at their most talkative: a planted secret is in none."""
+    """validate, plan, show, apply, results, journal and the scan's export, with full logging, show
+    no secret.
+    """
     topic = f"secret-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=1, replication=1)])
     old = Record(b"old", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)
-    workload.produce(cluster.bootstrap_servers, topic, {0: [old] * 10})
+    client.produce(cluster.bootstrap_servers, topic, {0: [old] * 10})
     (tmp_path / "password").write_text(PLANTED)
     (tmp_path / "manifests.yaml").write_text(
         "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: local}\n"
@@ -33,7 +35,7 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
         "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: old}\n"
         f"spec:\n  topics: [{topic}]\n  keep: {{newerThan: 7d}}\n"
     )
-    shown = ""
+    outputs = ""
     for words in (
         ("validate", "manifests.yaml"),
         ("plan", "manifests.yaml", "--out", "plan.json", "-o", "json"),
@@ -50,8 +52,8 @@ def test_no_output_of_a_whole_run_holds_the_secret(cluster: Cluster, tmp_path: P
             PLANTED_SECRET=PLANTED,
         )
         assert answer.returncode == 0 or words[0] == "doctor", f"{words}: {answer.stderr}"
-        shown += answer.stdout + answer.stderr
+        outputs += answer.stdout + answer.stderr
     written = {path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"}
     assert {"plan.json", "results.json"} <= {path.name for path in written}
-    assert PLANTED not in shown
+    assert PLANTED not in outputs
     assert [str(path) for path in written if PLANTED.encode() in path.read_bytes()] == []

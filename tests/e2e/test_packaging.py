@@ -1,4 +1,4 @@
-"""Wheel and sdist: they build, hold everything, and work where nothing but their dependencies is."""
+"""Wheel and sdist can be built, are complete, and work with only their dependencies."""
 
 import json
 import os
@@ -19,9 +19,9 @@ from ruamel.yaml import YAML
 
 from reconciler import __version__, gitops
 from reconciler.gitops import ACTION
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.load.first import first_set
+from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.e2e.github import expressions
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist, built from this tree."""
+    """A folder with the wheel and the sdist of this tree."""
     target = tmp_path_factory.mktemp("dist")
     words = [sys.executable, "-m", "hatchling", "build", "--directory", str(target)]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True, timeout=120)
@@ -38,7 +38,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def empty_environment(folder: Path) -> Path:
-    """`bin/` of an environment in `folder` that sees this one's packages, so that no dependency is downloaded twice, but not this tree."""
+    """`bin/` of an environment with this environment's packages, so that no dependency is
+    downloaded again.
+
+    It does not see this tree.
+    """
     venv.create(folder, with_pip=False, symlinks=True)
     [site] = folder.glob("lib/python*/site-packages")
     # Only the folder of packages: .pth files in it, such as the one of an editable install, are not read this way.
@@ -48,23 +52,23 @@ def empty_environment(folder: Path) -> Path:
 
 @pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
 def installed(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`bin/` of an environment into which the wheel was installed, or the sdist."""
+    """`bin/` of an environment with the installed wheel or sdist."""
     binaries = empty_environment(tmp_path_factory.mktemp("env"))
     package = next(built.glob(request.param))
     words = ["install", "--no-deps", "--no-index", "--no-build-isolation", "--force-reinstall", "--quiet", str(package)]
-    done = subprocess.run(
+    result = subprocess.run(
         [str(binaries / "python"), "-m", "pip", *words], capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     return binaries
 
 
 def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
         [str(binaries / "reconciler"), *words],
         cwd=folder,
-        env=kept,
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -74,16 +78,19 @@ def run(binaries: Path, folder: Path, *words: str) -> subprocess.CompletedProces
 
 
 def test_the_wheel_holds_what_the_program_reads_beside_its_code(built: Path) -> None:
-    """Workflows, the demo's manifests, lists of jars and the type marker are in the wheel; tests and examples are not."""
+    """The wheel has the workflows, the demo's manifests, the lists of jars and the type marker.
+
+    It has no tests and examples.
+    """
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    for wanted in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
-        assert f"reconciler/{wanted}" in names
+    for required in ("gitops/github/workflows/plan.yml", "sandbox/demo/records.yaml", "py.typed"):
+        assert f"reconciler/{required}" in names
     assert any(name.startswith("reconciler/sandbox/jars-") for name in names)
     assert not [name for name in names if not name.startswith(("reconciler/", "kafka_reconciler-"))]
 
 
 def test_the_sdist_holds_the_package_and_its_licence(built: Path) -> None:
-    """What is needed to build the wheel again is in the sdist, and no secrets, environments or caches."""
+    """The sdist has all files that a wheel needs, and no secrets, environments or caches."""
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
     assert {"pyproject.toml", "LICENSE", "README.md", "reconciler/__main__.py"} <= set(names)
@@ -91,10 +98,10 @@ def test_the_sdist_holds_the_package_and_its_licence(built: Path) -> None:
 
 
 def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_path: Path) -> None:
-    """The command runs from the wheel or the sdist alone, not from this tree."""
+    """The command runs from the wheel or the sdist, not from this tree."""
     version = run(installed, tmp_path, "--version")
     assert (version.returncode, version.stdout) == (0, f"reconciler {__version__}\n"), version.stderr
-    for path, text in first_set("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu").items():
+    for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu").items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     valid = run(installed, tmp_path, "validate")
@@ -118,10 +125,12 @@ def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_
 @pytest.mark.brokers
 @pytest.mark.spark
 def test_what_is_installed_plans_against_a_sandbox(installed: Path, tmp_path: Path, cluster: Cluster) -> None:
-    """A floor that needs the scan: Spark and its workers find the installed package, and the plan holds the one record too many."""
+    """A floor that needs the scan: Spark and its workers import the installed package, and the plan
+    has one record to delete.
+    """
     topic = f"packaged-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(
         f"""\
@@ -138,11 +147,11 @@ spec: {{topics: [{topic}], keep: {{last: 10}}}}
     )
     planned = run(installed, tmp_path, "plan", "--detailed-exitcode", "--spark-master", "local[1]")
     assert planned.returncode == 2, planned.stderr
-    assert f"! {topic}[0]   log start 0 -> 1   (end 11)" in planned.stdout
+    assert f"! {topic}[0]   log start 0 -> 1 (end 11)" in planned.stdout
 
 
 def test_what_the_image_copies_is_enough_to_install(tmp_path: Path) -> None:
-    """Only the files that the Dockerfile takes along make a wheel with all of the package in it."""
+    """The files that the Dockerfile copies are enough for a complete wheel."""
     recipe = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     for line in re.findall(r"^COPY (?!--)(.*)$", recipe, re.MULTILINE):
         *sources, target = line.split()
@@ -161,7 +170,9 @@ def test_what_the_image_copies_is_enough_to_install(tmp_path: Path) -> None:
 
 
 def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> None:
-    """The composite action's own scripts, run in order with what GitHub gives them, end with a `reconciler` of this tree's version."""
+    """The composite action's scripts, run in order with GitHub's variables, install this tree's
+    version.
+    """
     action = YAML(typ="safe").load((ROOT / ACTION / "action.yml").read_text(encoding="utf-8"))
     binaries = empty_environment(tmp_path / "env")
     source = tmp_path / "action" / "acme" / "reconciler" / "commit"  # as a runner lays out an action's repository
@@ -170,16 +181,16 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, source / part)
     outputs: dict[str, str] = {}
-    said = ""
+    output = ""
     for step in action["runs"]["steps"]:
         if "run" not in step:
             continue
         assert step["shell"] == "bash"
-        told = tmp_path / "outputs"
-        told.write_text("")
+        output_file = tmp_path / "outputs"
+        output_file.write_text("")
         contexts = {"steps": {"source": {"outputs": outputs}}}
         given = {name: expressions.value(text, contexts, {}) for name, text in step.get("env", {}).items()}
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=tmp_path,
             env={
@@ -188,19 +199,19 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
                 "PIP_NO_INDEX": "1",  # everything on the lock file is here already, and nothing else may be asked for
                 "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
                 "GITHUB_ACTION_PATH": str(source / ACTION),
-                "GITHUB_OUTPUT": str(told),
+                "GITHUB_OUTPUT": str(output_file),
             },
             capture_output=True,
             text=True,
             timeout=240,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        outputs |= dict(line.split("=", 1) for line in told.read_text().splitlines())
-        said = done.stdout
+        assert result.returncode == 0, result.stdout + result.stderr
+        outputs |= dict(line.split("=", 1) for line in output_file.read_text().splitlines())
+        output = result.stdout
     assert outputs["path"] == str(source)
     assert re.fullmatch(r"[0-9a-f]{16}", outputs["lock"])
-    assert said == f"reconciler {__version__}\n"
+    assert output == f"reconciler {__version__}\n"
     [record] = tmp_path.glob("env/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
     assert json.loads(record.read_text())["url"] == source.as_uri()
 
@@ -217,7 +228,7 @@ def test_the_action_installs_the_source_that_it_came_with(tmp_path: Path) -> Non
 def test_bash_completes_commands_options_and_choices(
     installed: Path, tmp_path: Path, typed: str, offered: set[str]
 ) -> None:
-    """A real bash that has sourced the completion script offers what the command line knows."""
+    """A real bash with the completion script completes the commands."""
     completed = f"""
 source <(_RECONCILER_COMPLETE=source_bash reconciler)
 COMP_LINE={shlex.quote(typed)}
@@ -227,7 +238,7 @@ COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _reconciler_completion reconciler
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "--noprofile", "--norc", "-c", completed],
         cwd=tmp_path,
         env={**os.environ, "PATH": f"{installed}{os.pathsep}{os.environ['PATH']}"},
@@ -236,17 +247,17 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         timeout=60,
         check=False,
     )
-    assert set(done.stdout.split()) == offered, done.stderr
+    assert set(result.stdout.split()) == offered, result.stderr
 
 
 def test_completion_is_offered_for_the_usual_shells(installed: Path, tmp_path: Path) -> None:
-    """The completion script of a shell names the command and its hook."""
-    for shell, told in (
+    """A shell's completion script has the command and its hook."""
+    for shell, expected in (
         ("bash", "complete -o default -F"),
         ("zsh", "#compdef reconciler"),
         ("fish", "complete --command"),
     ):
-        done = subprocess.run(
+        result = subprocess.run(
             [str(installed / "reconciler")],
             cwd=tmp_path,
             env={**os.environ, "_RECONCILER_COMPLETE": f"source_{shell}"},
@@ -255,4 +266,4 @@ def test_completion_is_offered_for_the_usual_shells(installed: Path, tmp_path: P
             timeout=60,
             check=False,
         )
-        assert told in done.stdout, f"{shell}: {done.stdout}{done.stderr}"
+        assert expected in result.stdout, f"{shell}: {result.stdout}{result.stderr}"

@@ -1,4 +1,4 @@
-"""Bad input and faults as a user meets them: one line, the right exit code, nothing of the client library on the terminal."""
+"""Wrong input and faults: one error line, the right exit code, no output of the client library."""
 
 import socket
 import time
@@ -23,23 +23,23 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_a_broker_that_is_away_is_one_line_within_the_timeout(tmp_path: Path) -> None:
-    """One error line with what was tried and for how long, exit 1, none of the client library's log."""
+def test_an_unavailable_broker_is_one_error_line_within_the_timeout(tmp_path: Path) -> None:
+    """One error line with the address and the timeout, exit 1, no log of the client library."""
     (tmp_path / "manifests").mkdir()
     port = free_port()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % port + "---\n" + LEADERS)
-    began = time.monotonic()
+    started = time.monotonic()
     answer = reconciler_process(tmp_path, "plan", "-q", "--timeout", "4")
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert len(answer.stderr.splitlines()) == 1, answer.stderr
     assert answer.stderr.startswith("error: ")
     assert f"127.0.0.1:{port}" in answer.stderr
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - started < 60
 
 
-def test_a_broken_manifest_names_file_line_and_column(tmp_path: Path) -> None:
-    """No traceback: file, line, column and the source line."""
+def test_the_error_of_a_manifest_names_file_line_and_column(tmp_path: Path) -> None:
+    """The error shows file, line, column and the source line, and no traceback."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % 1 + "---\n" + LEADERS.replace("topics", "topcis"))
     answer = reconciler(tmp_path, "validate")
@@ -50,28 +50,28 @@ def test_a_broken_manifest_names_file_line_and_column(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_flag_is_not_drift(tmp_path: Path) -> None:
-    """Wrong usage is 64: a 2 would read as drift to a schedule."""
+    """Wrong usage is 64: a schedule would read 2 as drift."""
     answer = reconciler(tmp_path, "plan", "--no-such-flag")
     assert (answer.returncode, answer.stdout) == (64, "")
     assert "--no-such-flag" in answer.stderr
 
 
 def test_apply_without_plan_and_without_terminal_refuses(tmp_path: Path) -> None:
-    """Nothing is applied that nobody saw: without a terminal there must be a plan file."""
+    """Without a terminal, apply needs a saved plan, so that nothing unseen is applied."""
     answer = reconciler(tmp_path, "apply")
     assert answer.returncode == 64
     assert "plan --out" in answer.stderr
 
 
-def test_no_manifests_is_an_error_and_not_nothing_desired(tmp_path: Path) -> None:
-    """An empty set of manifests never means that nothing is wanted."""
+def test_an_empty_set_of_manifests_is_an_error(tmp_path: Path) -> None:
+    """An empty set of manifests never means an empty desired state."""
     (tmp_path / "manifests").mkdir()
     assert reconciler(tmp_path, "validate").returncode == 1
     assert reconciler(tmp_path, "validate", "not-there").returncode == 1
 
 
 def test_a_plan_file_that_is_not_one_is_refused(tmp_path: Path) -> None:
-    """A file that is no plan is refused as unusable, before anything is read from a cluster."""
+    """A file that is no plan is refused before the command connects to a cluster."""
     (tmp_path / "plan.json").write_text("{}")
     answer = reconciler(tmp_path, "apply", "plan.json")
     assert answer.returncode == 4, answer.stderr

@@ -1,4 +1,7 @@
-"""The main job as a user types it: validate, plan, apply, plan again; judged by Kafka's own tools, not by our client."""
+"""The main workflow as a user types it: validate, plan, apply, plan again.
+
+Kafka's own tools, not our client, show the effects.
+"""
 
 import json
 import time
@@ -7,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 from tests.command import reconciler, reconciler_process
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
@@ -37,20 +40,23 @@ def manifests(folder: Path, cluster: Cluster, policies: str, *, more: str = "") 
 
 
 def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) -> None:
-    """What the plan said happens, nothing else does, and the next plan is empty. Applying the same file twice changes nothing."""
+    """Exactly the planned changes happen, and the next plan is empty.
+
+    A second apply of the file changes nothing.
+    """
     mark = uuid4().hex[:8]
     topic, other, group, live = f"slice-{mark}", f"other-{mark}", f"dead-{mark}", f"live-{mark}"
     now_ms = int(time.time() * 1000)
-    workload.create_topics(
+    client.create_topics(
         cluster.bootstrap_servers,
         [Topic(topic, partitions=2, replication=3), Topic(other, partitions=1, replication=3)],
     )
     for name, partitions in ((topic, 2), (other, 1)):
         old = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * 40
         new = [Record(b"new", timestamp_ms=now_ms)] * 60
-        workload.produce(cluster.bootstrap_servers, name, {number: [*old, *new] for number in range(partitions)})
-    workload.commit(cluster.bootstrap_servers, group, {(other, 0): 10})
-    workload.commit(cluster.bootstrap_servers, live, {(other, 0): 20})
+        client.produce(cluster.bootstrap_servers, name, {number: [*old, *new] for number in range(partitions)})
+    client.commit(cluster.bootstrap_servers, group, {(other, 0): 10})
+    client.commit(cluster.bootstrap_servers, live, {(other, 0): 20})
     manifests(
         tmp_path,
         cluster,
@@ -87,9 +93,9 @@ spec:
     assert applied.returncode == 0, applied.stderr + applied.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
     assert log_start_offsets(cluster, other) == {0: 0}
-    left = list_groups(cluster)
-    assert group not in left
-    assert live in left
+    remaining = list_groups(cluster)
+    assert group not in remaining
+    assert live in remaining
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["exit_code"] == 0
     again = reconciler(tmp_path, "apply", "plan.json")
@@ -100,15 +106,17 @@ spec:
 
 
 def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
-    """A LeaderPolicy plan needs no Spark, and afterwards kafka-topics shows the first replica leading everywhere."""
+    """A LeaderPolicy plan needs no Spark; afterwards kafka-topics shows the first replica as leader
+    everywhere.
+    """
     topic = f"led-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2)))])
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2)))])
     moved = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1, 3]}]}
     (tmp_path / "move.json").write_text(json.dumps(moved))
     run_kafka_tool(
         cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(tmp_path / "move.json"), "--execute"
     )
-    workload.wait_until(lambda: partition_leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
+    client.wait_until(lambda: partition_leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
     manifests(
         tmp_path,
         cluster,
@@ -123,7 +131,7 @@ def test_elections_move_leaders_back(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    """Exit 4, both ids named, nothing done."""
+    """Exit 4, the error names both ids, and nothing changes."""
     manifests(
         tmp_path,
         cluster,
@@ -138,11 +146,11 @@ def test_a_wrong_cluster_id_is_refused(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: Path) -> None:
-    """--within cuts a floor that moved up since the review; --expect-digest refuses any other plan."""
+    """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan."""
     mark = uuid4().hex[:8]
     topic = f"bounded-{mark}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     policy = (
         "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: bounded}\n"
         f"spec: {{topics: [{topic}], keep: {{last: 90}}}}\n"
@@ -150,7 +158,7 @@ def test_a_reviewed_plan_bounds_and_a_digest_binds(cluster: Cluster, tmp_path: P
     manifests(tmp_path, cluster, policy)
     reviewed = reconciler(tmp_path, "plan", "--out", "reviewed.json")
     assert reviewed.returncode == 0, reviewed.stderr
-    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 50})
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 50})
     planned = reconciler(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json")
     assert planned.returncode == 0, planned.stderr
     refused = reconciler(tmp_path, "apply", "plan.json", "--expect-digest", "sha256:" + "0" * 64)

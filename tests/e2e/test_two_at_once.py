@@ -1,4 +1,7 @@
-"""Two applies of one plan at the same time, as two processes: requests may be wasted, nothing else. Judged by Kafka's own tools."""
+"""Two apply processes with one plan at the same time waste requests at most.
+
+Kafka's own tools show the effects.
+"""
 
 import os
 import select
@@ -10,9 +13,10 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import journal as topic_journal
+from reconciler.journal.entry import Event, JournalEntry, parse
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
-from reconciler.model.entry import Entry, Event, parse
+from reconciler.kafka.session import KafkaSession
 from reconciler.sandbox.cluster import Cluster
 from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
@@ -27,51 +31,58 @@ from tests.e2e.applying import (
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
-@pytest.mark.parametrize("kept", ["file", "topic"])
-def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: Path, kept: str) -> None:
-    """Every action ends applied or satisfied in both, applied in at least one; the cluster is as planned; the journal they share
-    is readable and tells both, also of one address."""
+@pytest.mark.parametrize("journal_type", ["file", "topic"])
+def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: Path, journal_type: str) -> None:
+    """Every action ends applied or satisfied in both processes, and applied in at least one.
+
+    The cluster is as planned, and the shared journal is readable and has both runs, also for one
+    address.
+    """
     more = ""
-    if kept == "topic":
+    if journal_type == "topic":
         name = f"_journal.two.{uuid4().hex[:8]}"
-        topic_journal.create_topic(Connection(tuple(cluster.bootstrap_servers.split(","))), name, retention_ms=-1)
+        journal_topic.create_topic(
+            KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name, retention_ms=-1
+        )
         more = f"  journal: {{topic: {name}}}\n"
     world = made_and_planned(cluster, tmp_path, more=more, spark_remote=spark_server)
-    both = [start(world, "results-1.json")]
+    processes = [start(world, "results-1.json")]
     # The first stands still in the middle until the second has rechecked everything and begun, so that both send for the same subjects.
-    sent_something(both[0], 180)
-    both[0].send_signal(signal.SIGSTOP)
+    sent_something(processes[0], 180)
+    processes[0].send_signal(signal.SIGSTOP)
     try:
-        both.append(start(world, "results-2.json"))
+        processes.append(start(world, "results-2.json"))
         # Stopped while it held the journal's lock it would hold up the second, too: not for longer than this.
-        sent_something(both[1], 90)
+        sent_something(processes[1], 90)
     finally:
-        both[0].send_signal(signal.SIGCONT)
+        processes[0].send_signal(signal.SIGCONT)
     try:
-        said = [process.communicate(timeout=300)[1] for process in both]
+        stderrs = [process.communicate(timeout=300)[1] for process in processes]
     finally:
-        for process in both:
+        for process in processes:
             process.kill()
-    assert [process.returncode for process in both] == [0, 0], said
-    told = [results(world, f"results-{number}.json") for number in (1, 2)]
-    outcomes = [{line["address"]: line for line in each["outcomes"]} for each in told]
-    assert all(len(each) == PARTITIONS + GROUPS + TURNED for each in outcomes)
+    assert [process.returncode for process in processes] == [0, 0], stderrs
+    documents = [results(world, f"results-{number}.json") for number in (1, 2)]
+    outcomes = [{line["address"]: line for line in run_outcomes["outcomes"]} for run_outcomes in documents]
+    assert all(len(run_outcomes) == PARTITIONS + GROUPS + TURNED for run_outcomes in outcomes)
     for address in outcomes[0]:
-        ends = {each[address]["status"] for each in outcomes}
-        assert ends <= {"applied", "satisfied"}, (address, [each[address] for each in outcomes])
-        assert "applied" in ends, (address, [each[address] for each in outcomes])
+        ends = {run_outcomes[address]["status"] for run_outcomes in outcomes}
+        assert ends <= {"applied", "satisfied"}, (address, [run_outcomes[address] for run_outcomes in outcomes])
+        assert "applied" in ends, (address, [run_outcomes[address] for run_outcomes in outcomes])
     world.assert_as_planned()
 
     entries = journal(world)
-    runs = [each["run_id"] for each in told]
+    runs = [run_outcomes["run_id"] for run_outcomes in documents]
     assert {entry.run_id for entry in entries} == set(runs)
-    for run, ended in zip(runs, outcomes, strict=True):
+    for run, run_outcomes in zip(runs, outcomes, strict=True):
         meant = {str(entry.address) for entry in entries if entry.run_id == run and entry.event is Event.INTENT}
-        sent = {address for address, line in ended.items() if line["sends"]}
+        sent = {address for address, line in run_outcomes.items() if line["sends"]}
         assert sent <= meant
         # Stopped between its intents and its request, a run looks again when it wakes, and finds that the other one did it.
-        assert {ended[address]["status"] for address in meant - sent} <= {"satisfied"}
-    contested = sorted(address for address in outcomes[0] if all(each[address]["sends"] for each in outcomes))
+        assert {run_outcomes[address]["status"] for address in meant - sent} <= {"satisfied"}
+    contested = sorted(
+        address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
+    )
     for address in contested[:1]:
         assert {entry.run_id for entry in journal(world, "--address", address)} == set(runs)
 
@@ -89,15 +100,15 @@ def start(world: World, into: str) -> subprocess.Popen[str]:
 
 
 def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
-    """Until its progress tells of the first batch, or that long."""
+    """Wait until its progress names the first batch, or until a timeout."""
     assert process.stderr is not None
-    until, said = time.monotonic() + at_most_s, b""
-    while time.monotonic() < until and b"elections: " not in said:
+    until, stderr = time.monotonic() + at_most_s, b""
+    while time.monotonic() < until and b"elections: " not in stderr:
         if select.select([process.stderr], [], [], 1.0)[0]:
-            said += os.read(process.stderr.fileno(), 4096)
+            stderr += os.read(process.stderr.fileno(), 4096)
 
 
-def journal(world: World, *words: str) -> list[Entry]:
-    shown = reconciler(world.folder, "journal", "-o", "json", *words)
-    assert shown.returncode == 0, shown.stderr
-    return [parse(line) for line in shown.stdout.splitlines()]
+def journal(world: World, *words: str) -> list[JournalEntry]:
+    result = reconciler(world.folder, "journal", "-o", "json", *words)
+    assert result.returncode == 0, result.stderr
+    return [parse(line) for line in result.stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""What was reviewed is an upper bound: `plan --within` and what is applied of it, on brokers where the world moved in between."""
+"""The reviewed plan is an upper bound: `plan --within` and its apply, after changes of the cluster."""
 
 import json
 from dataclasses import replace
@@ -7,11 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.action import DeleteRecords
-from reconciler.plan import document
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.plan import plan_file
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
+from tests import kafka_client
 from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
 from tests.toolbox import list_groups, log_start_offsets
@@ -19,25 +20,29 @@ from tests.toolbox import list_groups, log_start_offsets
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
-def said(folder: Path, *words: str, code: int = 0) -> str:
-    """What the command prints, where it ends with this code."""
+def output_of(folder: Path, *words: str, code: int = 0) -> str:
+    """The output of a command that exits with this code."""
     answer = reconciler(folder, *words)
     assert answer.returncode == code, answer.stdout + answer.stderr
     return answer.stdout
 
 
 def test_what_moved_after_the_review_is_cut_or_left_out(cluster: Cluster, tmp_path: Path) -> None:
-    """A floor that rose is lowered to the reviewed one; a topic made again, a group that committed, a new subject and what an
-    editor wrote into the reviewed file are beyond review. What is applied is seen by Kafka's own tools."""
+    """A higher floor becomes the reviewed one; new subjects and edits of the file are beyond the
+    review.
+
+    So are a topic that was created again and a group with a new commit. Kafka's own tools show the
+    effects of the apply.
+    """
     mark = uuid4().hex[:8]
     rose, again, tampered, forged, new = (f"{name}-{mark}" for name in ("rose", "again", "tampered", "forged", "znew"))
-    still, moved = f"still-{mark}", f"moved-{mark}"
+    unchanged, moved = f"still-{mark}", f"moved-{mark}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
+    client.create_topics(servers, [Topic(name) for name in (rose, again, tampered, forged, new)])
     for name in (rose, again, tampered, forged):
-        workload.produce(servers, name, {0: [Record(b"x")] * 100})
-    for group in (still, moved):
-        workload.commit(servers, group, {(new, 0): 0})
+        client.produce(servers, name, {0: [Record(b"x")] * 100})
+    for group in (unchanged, moved):
+        client.commit(servers, group, {(new, 0): 0})
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(f"""\
 apiVersion: reconciler/v1
@@ -56,36 +61,38 @@ spec: {{topics: [{rose}, {again}, {tampered}, {forged}, {new}], keep: {{last: 90
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: [{still}, {moved}], idleFor: 0s}}
+spec: {{groups: [{unchanged}, {moved}], idleFor: 0s}}
 """)
-    said(tmp_path, "plan", "--out", "reviewed.json")
-    edited = document.read(tmp_path / "reviewed.json")
-    document.write(
+    output_of(tmp_path, "plan", "--out", "reviewed.json")
+    edited = plan_file.read(tmp_path / "reviewed.json")
+    plan_file.write(
         replace(
             edited,
             decisions=tuple(
-                replace(one, before_offset=1)
-                if isinstance(one, DeleteRecords) and one.partition.topic == tampered
-                else replace(one, seen=replace(one.seen, topic_id=OTHER_ID))
-                if isinstance(one, DeleteRecords) and one.partition.topic == forged
-                else one
-                for one in edited.decisions
+                replace(decision, before_offset=1)
+                if isinstance(decision, DeleteRecords) and decision.partition.topic == tampered
+                else replace(decision, seen=replace(decision.seen, topic_id=OTHER_ID))
+                if isinstance(decision, DeleteRecords) and decision.partition.topic == forged
+                else decision
+                for decision in edited.decisions
             ),
         ),
         tmp_path / "reviewed.json",
     )
     for name in (rose, tampered, forged, new):
-        workload.produce(servers, name, {0: [Record(b"x")] * 150})
-    workload.delete_topics(servers, [again])
-    workload.create_topics(servers, [Topic(again)])
-    workload.produce(servers, again, {0: [Record(b"x")] * 200})
-    workload.commit(servers, moved, {(new, 0): 5})
-    text = said(tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
+        client.produce(servers, name, {0: [Record(b"x")] * 150})
+    kafka_client.delete_topics(servers, [again])
+    client.create_topics(servers, [Topic(again)])
+    client.produce(servers, again, {0: [Record(b"x")] * 200})
+    client.commit(servers, moved, {(new, 0): 5})
+    text = output_of(
+        tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json"
+    )
     planned = json.loads((tmp_path / "plan.json").read_text())
     assert {row["address"]: row["request"].get("before_offset") for row in planned["actions"]} == {
         f"RetentionFloor/floor/{rose}[0]": 10,
         f"RetentionFloor/floor/{tampered}[0]": 1,
-        f"GroupRemoval/dead/{still}": None,
+        f"GroupRemoval/dead/{unchanged}": None,
     }
     blocked = {row["address"]: (row["code"], row["reason"]) for row in planned["blocked"]}
     assert {code for code, _reason in blocked.values()} == {"B108"}
@@ -94,11 +101,11 @@ spec: {{groups: [{still}, {moved}], idleFor: 0s}}
     assert "new: " in blocked[f"RetentionFloor/floor/{new}[0]"][1]
     assert "other commits" in blocked[f"GroupRemoval/dead/{moved}"][1]
     assert text.count("B108") == 4
-    said(tmp_path, "apply", "plan.json")
+    output_of(tmp_path, "apply", "plan.json")
     starts = {name: log_start_offsets(cluster, name)[0] for name in (rose, again, tampered, forged, new)}
     assert starts == {rose: 10, again: 0, tampered: 1, forged: 0, new: 0}
-    left = list_groups(cluster)
-    assert still not in left
-    assert moved in left
-    told = said(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
-    assert "2 gone" in told or "gone" in told
+    remaining = list_groups(cluster)
+    assert unchanged not in remaining
+    assert moved in remaining
+    comparison = output_of(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
+    assert "2 gone" in comparison or "gone" in comparison

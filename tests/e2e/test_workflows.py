@@ -1,4 +1,4 @@
-"""The workflows that `init` writes, run for real: a pull request, its merge, drift, and everything that must be refused."""
+"""The workflows that `init` writes, run for real: pull request, merge, drift, and every refusal."""
 
 import json
 import subprocess
@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from reconciler import gitops
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.plan import document
+from reconciler.plan import plan_file
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from tests.command import reconciler
 from tests.e2e.github.runner import HOME, REPOSITORY, GitHub, WorkflowRun, put_stand_ins
@@ -25,7 +25,7 @@ PULL = 7
 
 
 class Repository:
-    """A user's repository with the files of `init`, and the calls that GitHub would make on its behalf."""
+    """A user's repository with the files of `init`, and the events that GitHub would send."""
 
     def __init__(self, folder: Path, clusters: Mapping[str, Cluster]) -> None:
         self.folder = folder / "origin"
@@ -69,7 +69,7 @@ class Repository:
         return self.git("rev-parse", "HEAD")
 
     def pull_request(self, head: str, *, repository: str = REPOSITORY, number: int = PULL) -> WorkflowRun:
-        """What happens when a commit is pushed to the pull request."""
+        """Push a commit to the pull request."""
         event: dict[str, Any] = {
             "pull_request": {
                 "number": number,
@@ -82,7 +82,7 @@ class Repository:
         return self.hub.run("plan.yml", "pull_request", event, sha=head)
 
     def merge(self, head: str, *, associated: bool = True) -> WorkflowRun:
-        """Squash the pull request onto main and run what that triggers."""
+        """Squash the pull request onto main and run its workflows."""
         self.git("checkout", "-q", "-B", "main", self.base)
         self.git("checkout", "-q", head, "--", ".")
         merged = self.commit("merged")
@@ -102,7 +102,7 @@ class Repository:
         return rows
 
     def comments(self) -> dict[str, str]:
-        """Body of the comment on each cluster. Fails where there are two."""
+        """Body of the comment on each cluster. Fails if a cluster has two."""
         bodies = [comment["body"] for comment in self.stored("comments") if comment["issue"] == PULL]
         by_cluster = {body.split("-->")[0].split()[-1]: body for body in bodies}
         assert len(by_cluster) == len(bodies)
@@ -133,7 +133,7 @@ spec: {{topics: [nothing-is-called-this-*]}}
 
 
 def _removal(*groups: str, idle_for: str = "0s") -> str:
-    """With `idleFor: 0s` no evidence is wanted, and planning takes two seconds instead of eight."""
+    """`idleFor: 0s` needs no evidence, so planning takes two seconds instead of eight."""
     return f"""\
 apiVersion: reconciler/v1
 kind: GroupRemoval
@@ -144,7 +144,7 @@ spec: {{groups: {json.dumps(groups)}, idleFor: {idle_for}}}
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Cluster]:
-    """A second cluster: two manifests may not name one."""
+    """Another cluster, because two manifests must not name the same one."""
     started = start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)
     try:
         yield started
@@ -159,22 +159,26 @@ def repository(tmp_path: Path, cluster: Cluster) -> Repository:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """A topic of 100 records."""
+    """Create a topic with 100 records."""
     name = f"flow-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
     return name
 
 
 def _log_start(cluster: Cluster, topic: str) -> int:
-    return workload.watermarks(cluster.bootstrap_servers, topic, 0)[0]
+    return client.watermarks(cluster.bootstrap_servers, topic, 0)[0]
 
 
 def test_a_pull_request_and_its_merge(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
-    """One comment per cluster edited in place; the merge applies what was reviewed after one approval, and then nothing drifts."""
+    """Each cluster has one comment, edited in place; the merge applies the reviewed plan after one
+    approval.
+
+    Then nothing drifts.
+    """
     repository = Repository(tmp_path, {"eu": cluster, "us": other})
     group = f"dead-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
     floor = f"""\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -195,7 +199,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert set(repository.comments()) == {"eu", "us"}
     assert (_log_start(cluster, topic), group in list_groups(cluster)) == (0, True)
 
-    workload.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
     repository.entered.clear()
     merged = repository.merge(head)
     assert set(merged.results().values()) == {"success"}, merged.log
@@ -213,14 +217,16 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
 
 
 def test_a_pull_request_of_a_fork_is_validated_and_nothing_else(repository: Repository) -> None:
-    """No plan, no comment, no environment and so no secret for a fork; broken manifests are annotated."""
+    """A fork gets no plan, no comment, no environment and no secret; broken manifests get
+    annotations.
+    """
     head = repository.commit("change", groups=_removal("some-group"))
     run = repository.pull_request(head, repository="mallory/housekeeping")
     assert run.results() == {"Validate": "success", "plan": "skipped", "comment": "skipped"}
     assert repository.entered == []
     assert not (repository.state / "calls.jsonl").exists()
-    broken = repository.commit("broken", groups=_removal("some-group").replace("groups:", "gruops:"))
-    refused = repository.pull_request(broken, repository="mallory/housekeeping")
+    invalid = repository.commit("broken", groups=_removal("some-group").replace("groups:", "gruops:"))
+    refused = repository.pull_request(invalid, repository="mallory/housekeeping")
     assert refused.results()["Validate"] == "failure"
     assert "file=manifests/eu/groups.yaml,line=4" in refused.log
     pulls = repository.stored("pulls")
@@ -233,12 +239,15 @@ def test_a_pull_request_of_a_fork_is_validated_and_nothing_else(repository: Repo
 def test_what_appeared_after_the_review_waits_for_the_next_one(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
-    """A group that came up after the review is beyond it: the reviewed one goes, the other stays and is told about."""
+    """A group that appears after the review is beyond it: only the reviewed group is removed.
+
+    The output reports the other one.
+    """
     reviewed, later = f"reviewed-{topic}", f"later-{topic}"
-    workload.commit(cluster.bootstrap_servers, reviewed, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, reviewed, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(reviewed, later))
     assert repository.pull_request(head).results()["Comment"] == "success"
-    workload.commit(cluster.bootstrap_servers, later, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, later, {(topic, 0): 1})
     merged = repository.merge(head)
     assert merged.results()["Apply to eu"] == "success", merged.log
     assert "B108" in merged.jobs["Plan eu"].summary
@@ -248,14 +257,16 @@ def test_what_appeared_after_the_review_waits_for_the_next_one(
 def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
-    """The plan is shown, the check is red with the limit's name, and merging all the same applies nothing and asks nobody."""
+    """The plan is visible and the check is red with the limit's name; a merge applies nothing and
+    asks for no approval.
+    """
     group = f"limited-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(group), cluster=_cluster_manifest("eu", limits="{groups: 0}"))
     run = repository.pull_request(head)
     assert run.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
     assert "(exit 3)" in run.jobs["Plan eu"].log
-    assert "::error title=limit groups::" in run.jobs["Plan eu"].log
+    assert "::error title=REFUSED (groups)::" in run.jobs["Plan eu"].log
     assert group in repository.comments()["eu"]
     repository.entered.clear()
     merged = repository.merge(head)
@@ -268,15 +279,15 @@ def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
 def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
-    """An old plan does not stay in the comment as if it were today's; without a plan nothing is applied."""
+    """An outdated plan does not stay in the comment; without a plan nothing is applied."""
     group = f"away-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(group))
     assert repository.pull_request(head).results()["Comment"] == "success"
     assert group in repository.comments()["eu"]
     nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-    here = repository.hub.environments
-    repository.hub.environments = {**here, "eu-plan": (nowhere, {})}
+    environments = repository.hub.environments
+    repository.hub.environments = {**environments, "eu-plan": (nowhere, {})}
     repository.hub.machine = {**repository.hub.machine, "RECONCILER_TIMEOUT": "2"}
     again = repository.commit("again")
     away = repository.pull_request(again)
@@ -284,7 +295,7 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
     assert "error: no broker of 127.0.0.1:1 answered" in away.jobs["Plan eu"].log
     assert group not in repository.comments()["eu"]
     assert f"https://github.com/{REPOSITORY}/actions/runs/{away.id}" in repository.comments()["eu"]
-    repository.hub.environments = here
+    repository.hub.environments = environments
     merged = repository.merge(again)
     assert merged.results()["Plan eu"] == "failure"
     assert "::error title=Not reviewed::" in merged.jobs["Plan eu"].log
@@ -292,23 +303,26 @@ def test_a_cluster_that_is_away_replaces_the_plan_and_stops_the_merge(
 
 
 def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """One issue per cluster: opened on drift, the same while nothing changes, kept through a run that saw nothing, closed in sync."""
+    """Each cluster has one issue: opened on drift, unchanged while nothing changes, closed in sync.
+
+    A run that could not read the cluster keeps it.
+    """
     group = f"drifting-{topic}"
     repository.commit("merged long ago", groups=_removal(group))
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     assert repository.stored("issues") == []
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     [opened] = repository.stored("issues")
     assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
     assert f'"{group}"' in opened["body"]
-    here = repository.hub.environments
-    repository.hub.environments = {**here, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
+    environments = repository.hub.environments
+    repository.hub.environments = {**environments, "eu-plan": ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, {})}
     machine = repository.hub.machine
     repository.hub.machine = {**machine, "RECONCILER_TIMEOUT": "2"}
     blind = repository.scheduled("drift.yml")
     assert blind.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
-    repository.hub.environments = here
+    repository.hub.environments = environments
     repository.hub.machine = machine
     assert set(repository.scheduled("drift.yml").results().values()) == {"success"}
     assert repository.stored("issues") == [opened], "an unchanged drift is an unchanged issue, since when included"
@@ -320,9 +334,9 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
 
 
 def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """Nobody reviewed a plan, so there is nothing to apply within; the search for it was repeated with pauses."""
+    """Without a reviewed plan nothing is applied; the search for it was repeated with pauses."""
     group = f"pushed-{topic}"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     (repository.state / "pulls.json").write_text("[]")
     run = repository.merge(repository.commit("pushed", groups=_removal(group)), associated=False)
     assert run.results()["Find what was reviewed"] == "failure"
@@ -333,19 +347,19 @@ def test_a_push_without_a_pull_request_applies_nothing(repository: Repository, c
 
 
 def test_only_the_plan_that_was_approved_is_applied(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """A plan that was exchanged while the approval was pending is refused by its digest, however valid it is in itself."""
+    """A plan that was replaced during the approval is refused by its digest, even if it is valid."""
     approved, exchanged = f"approved-{topic}", f"exchanged-{topic}"
     for group in (approved, exchanged):
-        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+        client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(approved, exchanged))
     assert repository.pull_request(head).results()["Comment"] == "success"
 
     def exchange(environment: str) -> bool:
         if environment == "eu":
             path = repository.state / "artifacts" / str(repository.hub.runs) / "apply-eu" / "eu" / "plan.json"
-            plan = document.read(path)
+            plan = plan_file.read(path)
             only = tuple(action for action in plan.actions if exchanged in str(action.address))
-            document.write(replace(plan, decisions=only), path)
+            plan_file.write(replace(plan, decisions=only), path)
         return True
 
     repository.hub.approve = exchange
@@ -356,17 +370,20 @@ def test_only_the_plan_that_was_approved_is_applied(repository: Repository, clus
 
 
 def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """While an approval is pending a protection is merged: nothing is applied; the same run again plans with it, within the same review."""
+    """A protection that is merged during the approval prevents the apply.
+
+    A rerun plans with the protection, within the same review.
+    """
     spared, removed = f"spared-{topic}", f"removed-{topic}"
     for group in (spared, removed):
-        workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+        client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     head = repository.commit("change", groups=_removal(spared, removed))
     assert repository.pull_request(head).results()["Comment"] == "success"
 
     def protect(environment: str) -> bool:
         if environment == "eu":
-            kept = _cluster_manifest("eu") + f"  protect: {{groups: [{spared}]}}\n"
-            repository.commit("protect", cluster=kept)
+            protected = _cluster_manifest("eu") + f"  protect: {{groups: [{spared}]}}\n"
+            repository.commit("protect", cluster=protected)
         return True
 
     repository.hub.approve = protect
@@ -384,11 +401,14 @@ def test_what_was_merged_since_the_plan_holds(repository: Repository, cluster: C
 def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
     repository: Repository, cluster: Cluster, topic: str
 ) -> None:
-    """One commit may be the head of two: the newer run is of the other one, whose branch and so whose workflow nobody reviewed here."""
+    """One commit can be the head of two pull requests: the run of the other one does not count.
+
+    No reviewer of this pull request has seen the workflow of that branch.
+    """
     group = f"bounded-{topic}"
     head = repository.commit("change", groups=_removal(group))
     assert repository.pull_request(head).results()["Comment"] == "success"
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 1})
     assert repository.pull_request(head, number=PULL + 1).results()["Comment"] == "success"
     pulls = repository.stored("pulls")
     (repository.state / "pulls.json").write_text(json.dumps([{**pulls[0], "number": PULL}]))
@@ -404,12 +424,14 @@ def test_a_plan_of_another_pull_request_with_the_same_commit_bounds_nothing(
 
 
 def test_converge_runs_only_where_something_is_continuous(repository: Repository, cluster: Cluster, topic: str) -> None:
-    """The schedule enters the environments of clusters with a continuous policy, and carries that policy out."""
+    """The schedule enters only the environments of clusters with a continuous policy, and applies
+    that policy.
+    """
     idle = repository.scheduled("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped"}
     continuous = _removal(f"dead-{topic}").replace("spec:", "mode: continuous\nspec:")
     repository.commit("continuous", groups=continuous)
-    workload.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
+    client.commit(cluster.bootstrap_servers, f"dead-{topic}", {(topic, 0): 1})
     run = repository.scheduled("converge.yml")
     assert run.results() == {"List the clusters": "success", "Converge eu": "success"}, run.log
     assert repository.entered == ["eu-converge"]
@@ -418,17 +440,21 @@ def test_converge_runs_only_where_something_is_continuous(repository: Repository
 
 
 def test_a_target_is_of_one_of_two_clusters(tmp_path: Path, cluster: Cluster, other: Cluster, topic: str) -> None:
-    """Nothing is decided about it on the other one, which is no slip of the pen; on neither it is. Once it was called a bug."""
+    """A target without a decision on one of two clusters is valid; without any decision it is wrong
+    usage.
+
+    The first case was once reported as a bug.
+    """
     texts = []
-    for name, each in (("eu", cluster), ("us", other)):
-        servers = json.dumps(each.bootstrap_servers.split(","))
-        texts.append(_cluster_manifest(name, each.cluster_id).replace('["${env:KAFKA_BOOTSTRAP_SERVERS}"]', servers))
+    for name, sandbox in (("eu", cluster), ("us", other)):
+        servers = json.dumps(sandbox.bootstrap_servers.split(","))
+        texts.append(_cluster_manifest(name, sandbox.cluster_id).replace('["${env:KAFKA_BOOTSTRAP_SERVERS}"]', servers))
     texts += [_leaders("eu").replace("nothing-is-called-this-*", topic), _leaders("us")]
     (tmp_path / "all.yaml").write_text("---\n".join(texts))
     target = f"LeaderPolicy/leaders/{topic}"
-    found = reconciler(tmp_path, "plan", "all.yaml", "--target", target)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.count("Cluster ") == 1
+    result = reconciler(tmp_path, "plan", "all.yaml", "--target", target)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("Cluster ") == 1
     missed = reconciler(tmp_path, "plan", "all.yaml", "--target", f"{target}-not")
     assert missed.returncode == 64, missed.stderr
     assert f"{target}-not: nothing is decided about it" in missed.stderr

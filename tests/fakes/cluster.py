@@ -6,16 +6,16 @@ look and the request, where races live.
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.codes import Operation, item_answer
-from reconciler.model.action import Election
+from reconciler.kafka.error_mapping import Operation, item_answer
+from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import GroupNow, ItemAnswer, PartitionNow
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.ports import ItemResult
+from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown
 
 MOST_ELECTIONS = 10_000
 
@@ -146,25 +146,25 @@ class FakeCluster:
     def refresh(self) -> None:
         self.refreshes += 1
 
-    def partitions_now(
+    def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
-    ) -> Mapping[TopicPartition, PartitionNow]:
-        return {at: self._partition_now(at, offsets=offsets) for at in partitions}
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
+        return {at: self._partition_facts(at, offsets=offsets) for at in partitions}
 
-    def committed(
-        self, wanted: Mapping[str, Sequence[TopicPartition]]
-    ) -> Mapping[tuple[str, TopicPartition], int | Unread | None]:
-        found: dict[tuple[str, TopicPartition], int | Unread | None] = {}
-        for group, partitions in wanted.items():
+    def read_positions(
+        self, requested: Mapping[str, Sequence[TopicPartition]]
+    ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
+        positions: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
+        for group, partitions in requested.items():
             known = self.groups.get(group, FakeGroup())
             for at in partitions:
-                found[group, at] = Unread("silent") if self._unheard(group) else known.commits.get(at)
-        return found
+                positions[group, at] = Unknown("silent") if self._unheard(group) else known.commits.get(at)
+        return positions
 
-    def groups_now(self, groups: Sequence[str]) -> Mapping[str, GroupNow]:
-        return {group: self._group_now(group) for group in groups}
+    def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
+        return {group: self._group_facts(group) for group in groups}
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         if any(offset < 1 for offset in before_offsets.values()):
             raise ValueError("no target below 1")
         if not before_offsets:
@@ -175,7 +175,7 @@ class FakeCluster:
             for at, offset in before_offsets.items()
         }
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         if not groups:
             return {}
         self._asked(Request(Operation.DELETE_GROUP, tuple(groups)))
@@ -186,7 +186,7 @@ class FakeCluster:
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         if not partitions:
             return {}
         self._asked(Request(Operation.ELECT_LEADER, tuple(partitions)))
@@ -203,7 +203,7 @@ class FakeCluster:
         self.requests.append(request)
         self.meanwhile(request.operation)
 
-    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemAnswer:
+    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemResult:
         for fault in self.faults:
             if (
                 fault.operation is operation
@@ -262,54 +262,49 @@ class FakeCluster:
         partition.leader = preferred
         return int(KafkaError.NO_ERROR)
 
-    def _partition_now(self, at: TopicPartition, *, offsets: bool) -> PartitionNow:
+    def _partition_facts(self, at: TopicPartition, *, offsets: bool) -> PartitionFacts | None:
         topic = self.topics.get(at.topic)
         if topic is None or at.partition not in topic.partitions:
-            gone = Unread("there is no such partition")
-            return PartitionNow(
-                exists=False,
-                topic_id=gone,
-                leader=gone,
-                replicas=gone,
-                in_sync=gone,
-                log_start=gone,
-                high_watermark=gone,
-            )
+            return None
         partition = topic.partitions[at.partition]
-        unread = Unread("not asked")
+        unknown = Unknown("not asked")
         if partition.leader is None:
-            unread = Unread("no leader")
+            unknown = Unknown("no leader")
         elif partition.leader in self.silent:
-            unread = Unread("silent")
-        told = offsets and partition.leader is not None and partition.leader not in self.silent
-        return PartitionNow(
-            exists=True,
+            unknown = Unknown("silent")
+        answered = offsets and partition.leader is not None and partition.leader not in self.silent
+        return PartitionFacts(
+            partition=at,
             topic_id=topic.topic_id,
             leader=partition.leader,
             replicas=partition.replicas,
             in_sync=tuple(sorted(partition.in_sync)),
-            log_start=partition.log_start if told else unread,
-            high_watermark=partition.high_watermark if told else unread,
+            log_start=partition.log_start if answered else unknown,
+            high_watermark=partition.high_watermark if answered else unknown,
         )
 
-    def _group_now(self, name: str) -> GroupNow:
+    def _group_facts(self, name: str) -> GroupFacts:
         group = self.groups.get(name)
         if self._unheard(name) or (self.silent and (group is None or group.hidden)):
-            silent = Unread("the list of groups is not complete")
-            return GroupNow(listed=silent, type=silent, state=silent, fingerprint=silent)
+            return _unknown_group(name, Unknown("the list of groups is not complete"))
         if (group is None or group.hidden) and self.may_describe:
-            gone = Unread("there is no such group")
-            return GroupNow(listed=False, type=gone, state=gone, fingerprint=gone)
+            return replace(_unknown_group(name, Unknown("there is no such group")), listed=False)
         if not self.may_describe or group is None:
-            hidden = Unread("the list of groups may be short")
-            return GroupNow(listed=hidden, type=hidden, state=hidden, fingerprint=hidden)
-        return GroupNow(
+            return _unknown_group(name, Unknown("the list of groups may be short"))
+        return GroupFacts(
+            group=name,
             listed=True,
             type=group.type,
             state=GroupState.STABLE if group.members else GroupState.EMPTY,
+            commits=len(group.commits),
+            commit_topics=len({at.topic for at in group.commits}),
             fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
         )
 
     def _unheard(self, group: str) -> bool:
         """Its coordinator is silent."""
         return self.brokers[sum(group.encode("utf-8", "replace")) % len(self.brokers)] in self.silent
+
+
+def _unknown_group(name: str, reason: Unknown) -> GroupFacts:
+    return GroupFacts(group=name, listed=reason, type=reason, state=reason, fingerprint=reason)

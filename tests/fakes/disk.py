@@ -1,4 +1,4 @@
-"""A disk that is never waited for: files are as whole as ever, and no power fails while tests run."""
+"""A fixture that disables fsync, because no power failure happens during tests."""
 
 import os
 from collections.abc import Iterator

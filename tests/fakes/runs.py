@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, Election, ElectLeader
+from reconciler.apply.executor import apply
+from reconciler.apply.tuning import Tuning
+from reconciler.journal.journal import file_journal
+from reconciler.model.action import Action
+from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Gateway, Journal
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster
 from tests.strategies import examples
 
@@ -51,16 +55,16 @@ def run(
     journal: Journal | None = None,
     clock: Ticker | None = None,
     stop: Callable[[], bool] = lambda: False,
-    settings: Settings | None = None,
+    tuning: Tuning | None = None,
     run_id: str = "run-1",
-    gone: Sequence[str] = (),
+    removed_groups: Sequence[str] = (),
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
 ) -> Applied:
     """Apply with a file journal in `folder` and a clock of its own."""
     clock = clock or Ticker()
-    journal = journal or FileJournal(folder / "journal.jsonl")
-    ended = apply(
+    journal = journal or file_journal(folder / "journal.jsonl")
+    outcomes = apply(
         actions,
         gateway=gateway,
         journal=journal,
@@ -69,12 +73,12 @@ def run(
         clock=clock,
         sleep=clock.sleep,
         stop=stop,
-        settings=settings or Settings(),
-        gone=gone,
+        tuning=tuning or Tuning(),
+        removed_groups=removed_groups,
         checked_at_ms=checked_at_ms,
         expires_at_ms=expires_at_ms,
     )
-    return Applied(list(ended), journal)
+    return Applied(list(outcomes), journal)
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:

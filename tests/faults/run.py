@@ -1,4 +1,7 @@
-"""`python -m tests.faults.run --trials N --seed S`: fault trials on brokers of their own, with a summary; exit 1 for any violation."""
+"""Runs fault trials on new brokers: `python -m tests.faults.run --trials N --seed S`.
+
+It prints a summary. The exit code is 1 for any violation.
+"""
 
 import argparse
 import faulthandler
@@ -13,70 +16,72 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from reconciler.kafka import workload
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.scan import session
-from reconciler.scan.session import Engine
-from tests.faults.kinds import Kind
-from tests.faults.trial import Report, chosen, run_trial
+from reconciler.scan.session import SparkTarget
+from tests.faults.fault_types import FaultType
+from tests.faults.trial import TrialReport, choose_faults, run_trial
 from tests.toolbox import Toolbox
 
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 
 
-def ready(cluster: Cluster) -> None:
-    """The commit log is there, so that the first trial is as good as the last."""
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic("warm", 1, 3)])
-    workload.produce(cluster.bootstrap_servers, "warm", {0: [workload.Record(b"x")]})
-    workload.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
+def create_commit_log(cluster: Cluster) -> None:
+    """Create the commit log, so that the first trial starts like the last one."""
+    client.create_topics(cluster.bootstrap_servers, [client.Topic("warm", 1, 3)])
+    client.produce(cluster.bootstrap_servers, "warm", {0: [client.Record(b"x")]})
+    client.commit(cluster.bootstrap_servers, "warm", {("warm", 0): 1}, deadline_s=60)
 
 
-def summary(reports: list[Report], seed: int, seconds: float) -> str:
-    """Trials, faults by kind and operation, outcomes by status, violations."""
+def summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
+    """Render the numbers of trials, actions and outcomes, and all violations."""
     cells: Counter[tuple[str, str]] = Counter()
     statuses: Counter[str] = Counter()
     trials: Counter[str] = Counter()
     for report in reports:
         cells.update(report.cells)
         statuses.update(report.statuses)
-        trials.update(kind.value for kind in report.kinds)
-    broken = [report for report in reports if report.violations]
+        trials.update(fault.value for fault in report.faults)
+    failed = [report for report in reports if report.violations]
     lines = [
-        f"{len(reports)} trials, seed {seed}, {seconds:.0f} s: {len(broken)} with violations",
+        f"{len(reports)} trials, seed {seed}, {seconds:.0f} s: {len(failed)} with violations",
         "",
     ]
     lines.append(f"{'fault':34}{'trials':>8}" + "".join(f"{operation:>16}" for operation in OPERATIONS))
-    for kind in Kind:
-        row = "".join(f"{cells[kind.value, operation]:>16}" for operation in OPERATIONS)
-        lines.append(f"{kind.value:34}{trials[kind.value]:>8}{row}")
+    for fault in FaultType:
+        row = "".join(f"{cells[fault.value, operation]:>16}" for operation in OPERATIONS)
+        lines.append(f"{fault.value:34}{trials[fault.value]:>8}{row}")
     lines += ["", *(f"{status:34}{count:>8}" for status, count in sorted(statuses.items()))]
-    for report in broken:
-        lines.append(f"\ntrial {report.number} ({', '.join(report.kinds)})")
+    for report in failed:
+        lines.append(f"\ntrial {report.number} ({', '.join(report.faults)})")
         lines += [f"  {violation}" for violation in report.violations]
     return "\n".join(lines)
 
 
-def lane(asked: argparse.Namespace) -> list[Report]:
-    """Every `--lanes`-th trial, one after another, on three brokers of its own; each is on disk as soon as it is over."""
-    told = {report.number for report in reported(asked.out, asked.lane)}
-    mine = [number for number in numbers(asked, asked.lane) if number not in told]
-    cluster = start(3, name=f"faults-{asked.lane}", heap_mib=384)
+def lane(options: argparse.Namespace) -> list[TrialReport]:
+    """Run every `--lanes`-th trial on three brokers, and write each report to disk at once."""
+    finished = {report.number for report in read_reports(options.out, options.lane)}
+    pending = [number for number in numbers(options, options.lane) if number not in finished]
+    cluster = start(3, name=f"faults-{options.lane}", heap_mib=384)
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
-    asked.out.mkdir(parents=True, exist_ok=True)
-    reports: list[Report] = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    reports: list[TrialReport] = []
     stack = ExitStack()
     try:
-        ready(cluster)
+        create_commit_log(cluster)
         toolbox = stack.enter_context(Toolbox(cluster))
-        for number in mine:
-            report = run_trial(cluster, toolbox, number, asked.seed, folder / str(number), Engine(master="local[2]"))
+        for number in pending:
+            report = run_trial(
+                cluster, toolbox, number, options.seed, folder / str(number), SparkTarget(master="local[2]")
+            )
             reports.append(report)
-            said = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
+            result = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
             print(
-                f"{time.strftime('%H:%M:%S')} trial {number} {report.seconds:.0f} s ({', '.join(report.kinds)}): {said[0]}",
+                f"{time.strftime('%H:%M:%S')} trial {number} {report.seconds:.0f} s ({', '.join(report.faults)}): {result[0]}",
                 flush=True,
             )
-            with (asked.out / f"trials-{asked.lane}.jsonl").open("a") as file:
+            with (options.out / f"trials-{options.lane}.jsonl").open("a") as file:
                 file.write(dump(report) + "\n")
     finally:
         stack.close()
@@ -86,84 +91,101 @@ def lane(asked: argparse.Namespace) -> list[Report]:
     return reports
 
 
-def side_by_side(asked: argparse.Namespace) -> list[Report]:
-    """A process per lane, since a trial mostly waits for brokers to come back; the trials are the same in any number of lanes."""
-    words = [f"--trials={asked.trials}", f"--seed={asked.seed}", f"--first={asked.first}", f"--lanes={asked.lanes}"]
-    command = [sys.executable, "-m", "tests.faults.run", *words, f"--out={asked.out}"]
-    with ThreadPoolExecutor(asked.lanes) as pool:
-        list(pool.map(lambda number: _supervised([*command, f"--lane={number}"], asked, number), range(asked.lanes)))
+def run_lanes(options: argparse.Namespace) -> list[TrialReport]:
+    """Run a process per lane, because a trial mostly waits for brokers.
+
+    The trials do not depend on the number of lanes.
+    """
+    arguments = [
+        f"--trials={options.trials}",
+        f"--seed={options.seed}",
+        f"--first={options.first}",
+        f"--lanes={options.lanes}",
+    ]
+    command = [sys.executable, "-m", "tests.faults.run", *arguments, f"--out={options.out}"]
+    with ThreadPoolExecutor(options.lanes) as pool:
+        list(
+            pool.map(
+                lambda number: _run_lane_process([*command, f"--lane={number}"], options, number), range(options.lanes)
+            )
+        )
     return sorted(
-        (r for lane in range(asked.lanes) for r in reported(asked.out, lane)), key=lambda report: report.number
+        (r for lane in range(options.lanes) for r in read_reports(options.out, lane)), key=lambda report: report.number
     )
 
 
-def _supervised(command: list[str], asked: argparse.Namespace, lane: int) -> None:
-    """A process that dies is a violation of the trial it died of, and another goes on behind that trial."""
+def _run_lane_process(command: list[str], options: argparse.Namespace, lane: int) -> None:
+    """Run a lane until its last trial.
+
+    If the process ends early, its present trial has a violation.
+    """
     while True:
-        done = subprocess.run(command, check=False)
-        told = {report.number for report in reported(asked.out, lane)}
-        left = [number for number in numbers(asked, lane) if number not in told]
-        if not left or done.returncode in (0, 130):
+        result = subprocess.run(command, check=False)
+        finished = {report.number for report in read_reports(options.out, lane)}
+        pending = [number for number in numbers(options, lane) if number not in finished]
+        if not pending or result.returncode in (0, 130):
             return
-        died = Report(
-            left[0], chosen(left[0], asked.seed), violations=[f"BROKEN the process ended with {done.returncode}"]
+        report = TrialReport(
+            pending[0],
+            choose_faults(pending[0], options.seed),
+            violations=[f"BROKEN the process ended with {result.returncode}"],
         )
-        with (asked.out / f"trials-{lane}.jsonl").open("a") as file:
-            file.write(dump(died) + "\n")
+        with (options.out / f"trials-{lane}.jsonl").open("a") as file:
+            file.write(dump(report) + "\n")
 
 
-def numbers(asked: argparse.Namespace, lane: int) -> range:
-    """The trials of one lane."""
-    return range(asked.first + lane, asked.first + asked.trials, asked.lanes)
+def numbers(options: argparse.Namespace, lane: int) -> range:
+    """Numbers of the trials of one lane."""
+    return range(options.first + lane, options.first + options.trials, options.lanes)
 
 
-def reported(out: Path, lane: int) -> list[Report]:
-    """Trials of a lane that are over."""
+def read_reports(out: Path, lane: int) -> list[TrialReport]:
+    """Read the reports of a lane's finished trials."""
     path = out / f"trials-{lane}.jsonl"
     return [parse(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def dump(report: Report) -> str:
-    """One line of JSON."""
-    values = {name: getattr(report, name) for name in ("number", "kinds", "violations", "statuses", "seconds")}
+def dump(report: TrialReport) -> str:
+    """Render a report as one line of JSON."""
+    values = {name: getattr(report, name) for name in ("number", "faults", "violations", "statuses", "seconds")}
     return json.dumps(values | {"cells": [[*cell, count] for cell, count in report.cells.items()]})
 
 
-def parse(line: str) -> Report:
-    """What `dump` wrote."""
+def parse(line: str) -> TrialReport:
+    """Parse a line of `dump`."""
     values = json.loads(line)
-    return Report(
+    return TrialReport(
         number=values["number"],
-        kinds=tuple(map(Kind, values["kinds"])),
+        faults=tuple(map(FaultType, values["faults"])),
         violations=values["violations"],
         statuses=Counter(values["statuses"]),
-        cells=Counter({(kind, operation): count for kind, operation, count in values["cells"]}),
+        cells=Counter({(fault, operation): count for fault, operation, count in values["cells"]}),
         seconds=values["seconds"],
     )
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--trials", type=int, default=300)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--first", type=int, default=0, help="number of the first trial, to repeat one")
-    words.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first trial, for a repetition")
+    parser.add_argument(
         "--out", type=Path, default=Path("faults-report"), help="an empty folder: the summary, a JSON line per trial"
     )
-    words.add_argument("--lanes", type=int, default=1, help="clusters side by side")
-    words.add_argument("--lane", type=int, help="only this lane")
-    asked = words.parse_args()
+    parser.add_argument("--lanes", type=int, default=1, help="number of clusters at the same time")
+    parser.add_argument("--lane", type=int, help="run only this lane")
+    options = parser.parse_args()
     faulthandler.enable()
-    if asked.lane is not None:
-        return 1 if any(report.violations for report in lane(asked)) else 0
-    if asked.out.exists() and any(asked.out.iterdir()):
-        words.error(f"{asked.out} holds an earlier run: move it away, or name another folder with --out")
-    began = time.monotonic()
-    reports = side_by_side(asked)
-    text = summary(reports, asked.seed, time.monotonic() - began)
+    if options.lane is not None:
+        return 1 if any(report.violations for report in lane(options)) else 0
+    if options.out.exists() and any(options.out.iterdir()):
+        parser.error(f"{options.out} contains an earlier run: move it away, or choose another folder with --out")
+    start_s = time.monotonic()
+    reports = run_lanes(options)
+    text = summary(reports, options.seed, time.monotonic() - start_s)
     print(text)
-    (asked.out / "summary.txt").write_text(text + "\n")
-    return 1 if any(report.violations for report in reports) or len(reports) < asked.trials else 0
+    (options.out / "summary.txt").write_text(text + "\n")
+    return 1 if any(report.violations for report in reports) or len(reports) < options.trials else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A few fault trials of the hundreds that `make faults` runs: seeded, on brokers of their own."""
+"""Runs a few of the fault trials of `make faults`, with a fixed seed, on new brokers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.sandbox.cluster import Cluster, start, stop
-from reconciler.scan.session import Engine
-from tests.faults.run import ready
+from reconciler.scan.session import SparkTarget
+from tests.faults.run import create_commit_log
 from tests.faults.trial import run_trial
 from tests.repeats import repeats
 from tests.toolbox import Toolbox
@@ -21,7 +21,7 @@ SEED = 7
 def brokers() -> Iterator[Cluster]:
     cluster = start(3, name="fault-tests", heap_mib=384)
     try:
-        ready(cluster)
+        create_commit_log(cluster)
         yield cluster
     finally:
         stop(cluster)
@@ -29,13 +29,13 @@ def brokers() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def toolbox(brokers: Cluster) -> Iterator[Toolbox]:
-    with Toolbox(brokers) as made:
-        yield made
+    with Toolbox(brokers) as toolbox:
+        yield toolbox
 
 
-# From here on, so that the faults of the client's own side are among them.
+# These numbers include the faults of the client.
 @pytest.mark.parametrize("number", range(4, 4 + repeats(3, 10)))
 def test_a_fault_trial_shows_no_violation(brokers: Cluster, toolbox: Toolbox, tmp_path: Path, number: int) -> None:
-    """Under faults nothing beyond the plan is removed, every outcome tells the truth, and a second plan and apply converge."""
-    report = run_trial(brokers, toolbox, number, SEED, tmp_path, Engine(master="local[2]"))
-    assert report.violations == [], f"seed {SEED}, trial {number}: {', '.join(report.kinds)}"
+    """Apply removes no more than the plan, its outcomes are true, and a second apply converges."""
+    report = run_trial(brokers, toolbox, number, SEED, tmp_path, SparkTarget(master="local[2]"))
+    assert report.violations == [], f"seed {SEED}, trial {number}: {', '.join(report.faults)}"

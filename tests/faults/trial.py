@@ -1,4 +1,4 @@
-"""One trial: a world, a plan, faults before and during its apply, and what may be said of the result from outside."""
+"""Runs one fault trial: create content, plan, apply while faults strike, verify and converge."""
 
 import os
 import pickle
@@ -16,119 +16,129 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler import pipeline
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
+from reconciler.apply.executor import apply
+from reconciler.apply.tuning import Tuning
 from reconciler.errors import ReconcilerError
-from reconciler.kafka import workload
+from reconciler.journal import entry
+from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.load.files import ClusterManifests
-from reconciler.model import entry
+from reconciler.kafka.session import KafkaSession
+from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.plan import document, recheck
+from reconciler.plan import plan_file, recheck
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from reconciler.scan import scan
-from reconciler.scan.session import Engine
+from reconciler.scan.session import SparkTarget
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
-from tests.faults import witness
-from tests.faults.kinds import OWN, STRIKES, Kind
-from tests.faults.world import World
+from tests.faults import verification
+from tests.faults.fault_types import CLIENT_FAULTS, INJECTIONS, FaultType
+from tests.faults.trial_setup import TrialSetup
 from tests.toolbox import Toolbox
 
 TIMEOUT_S = 6.0
-DISK = 128 * 1024
-MOMENTS = ("before", "recheck", "sending")
+DISK_BYTES = 128 * 1024
+INJECTION_TIMES = ("before", "recheck", "sending")
 
 
 @dataclass
-class Report:
-    """What one trial showed. `cells`: actions of each operation that lived through each fault."""
+class TrialReport:
+    """The result of one trial.
+
+    `cells` counts the actions of each operation during each fault. `violations` is empty for a good
+    trial.
+    """
 
     number: int
-    kinds: tuple[Kind, ...]
+    faults: tuple[FaultType, ...]
     violations: list[str] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: float = 0.0
 
 
-def chosen(number: int, seed: int) -> tuple[Kind, ...]:
-    """Every kind in turn, with up to two others."""
+def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
+    """Choose the trial's first fault in turn, and up to two others at random."""
     rng = random.Random(f"{seed}/kinds/{number}")
-    first = tuple(Kind)[number % len(Kind)]
-    others = [kind for kind in Kind if kind is not first and not (first in OWN and kind in OWN)]
+    first = tuple(FaultType)[number % len(FaultType)]
+    others = [
+        fault for fault in FaultType if fault is not first and not (first in CLIENT_FAULTS and fault in CLIENT_FAULTS)
+    ]
     more = rng.sample(others, rng.choice([0, 1, 2]))
-    own = [kind for kind in more if kind in OWN]
-    return (first, *(kind for kind in more if kind not in own[1:]))
+    client_faults = [fault for fault in more if fault in CLIENT_FAULTS]
+    return (first, *(fault for fault in more if fault not in client_faults[1:]))
 
 
-def run_trial(cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: Engine) -> Report:
-    """Never raises for what the reconciler does wrong: that is a violation."""
-    began = time.monotonic()
-    report = Report(number, chosen(number, seed))
-    world = World(cluster, f"f{seed}-{number}-{os.getpid()}", folder, random.Random(f"{seed}/{number}"), toolbox)
+def run_trial(
+    cluster: Cluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: SparkTarget
+) -> TrialReport:
+    """Run one trial. An error is a violation of the trial, not an exception."""
+    start = time.monotonic()
+    report = TrialReport(number, choose_faults(number, seed))
+    setup = TrialSetup(cluster, f"f{seed}-{number}-{os.getpid()}", folder, random.Random(f"{seed}/{number}"), toolbox)
     try:
-        world.make()
-        with world.at_work(), world.alive:
-            trial = _plan_and_apply(world, report, engine)
-        _settle(world)
-        report.violations += witness.violations(world, trial, witness.look(world))
-        _converge(world, report, engine)
-    except Exception:  # noqa: BLE001 - a trial that breaks is a violation of its own, and the next one runs
+        setup.create()
+        with setup.traffic(), setup.live_members:
+            run = _plan_and_apply(setup, report, engine)
+        _settle(setup)
+        report.violations += verification.violations(setup, run, verification.observe(setup))
+        _converge(setup, report, engine)
+    except Exception:  # noqa: BLE001 - an error is a violation, and the next trial runs
         report.violations.append("BROKEN " + traceback.format_exc())
     finally:
-        _restore(world)
-        workload.delete_topics(world.servers, list(world.topics))
-    report.seconds = time.monotonic() - began
+        _restore(setup)
+        kafka_client.delete_topics(setup.servers, list(setup.topics))
+    report.seconds = time.monotonic() - start
     return report
 
 
 class _Driver:
-    """Plans and applies as the command line does, with smaller batches, so that faults fall between them."""
+    """Plans and applies like the command line.
 
-    def __init__(self, world: World, engine: Engine) -> None:
-        self.world = world
+    Batches are small, so that faults strike between them.
+    """
+
+    def __init__(self, setup: TrialSetup, engine: SparkTarget) -> None:
+        self.setup = setup
         self.engine = engine
-        self.run = pipeline.Run(
+        self.run = pipeline.RunOptions(
             engine=engine, timeout_s=TIMEOUT_S, progress=lambda _line: None, clock=pipeline.wall_clock_ms
         )
-        self.settings = Settings(
-            records_per_call=world.rng.choice([1, 3, 1000]),
-            groups_per_call=world.rng.choice([1, 3, 500]),
-            elections_per_call=world.rng.choice([1, 2, 1000]),
-            leader_seen_ms=3_000,
+        self.tuning = Tuning(
+            batch_max=setup.rng.choice([1, 3, 1000]),
+            effect_wait_ms=3_000,
             backoff_ms=300,
-            attempts=world.rng.choice([3, 6]),
+            attempts=setup.rng.choice([3, 6]),
         )
-        self.journal = FileJournal(world.folder / "journal.jsonl")
-        self.connection = Connection(tuple(world.servers.split(",")), timeout_s=TIMEOUT_S)
+        self.journal = file_journal(setup.folder / "journal.jsonl")
+        self.connection = Connection(tuple(setup.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
-        return pipeline.load([self.world.manifests], now_ms=self.run.clock()).for_cluster("faulty")
+        return pipeline.load([self.setup.manifests], now_ms=self.run.clock()).for_cluster("faulty")
 
     def plan(self) -> Plan:
         return pipeline.plan(self.manifests(), self.run)
 
-    def rechecked(self, planned: Plan) -> recheck.Recheck:
+    def recheck_plan(self, plan: Plan) -> recheck.Recheck:
         manifests, now_ms = self.manifests(), self.run.clock()
         snapshot = scan.scan(
-            recheck.needs(planned),
-            self.connection,
+            recheck.scan_request(plan),
+            KafkaSession(self.connection),
             observed_at_ms=now_ms,
             last_purges=self.journal.last_purges(),
             engine=self.engine,
             progress=lambda _line: None,
-            timeout_s=TIMEOUT_S,
         )
-        return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
+        return recheck.recheck(plan, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
-        gateway = KafkaGateway(self.connection)
+        gateway = KafkaGateway(KafkaSession(self.connection))
         try:
             yield from apply(
                 actions,
@@ -139,178 +149,184 @@ class _Driver:
                 clock=self.run.clock,
                 sleep=time.sleep,
                 stop=stop,
-                settings=self.settings,
+                tuning=self.tuning,
             )
         finally:
             gateway.close()
 
-    def apply(self, planned: Plan, stop: Callable[[], bool] = lambda: False) -> list[Outcome]:
-        checked = self.rechecked(planned)
+    def apply(self, plan: Plan, stop: Callable[[], bool] = lambda: False) -> list[Outcome]:
+        checked = self.recheck_plan(plan)
         outcomes = list(checked.outcomes)
         if all(verdict.passed for verdict in checked.limits):
-            return [*outcomes, *self.send(checked.remaining, document.digest(planned), stop)]
-        refused = [Outcome(action=each, status=Status.NOT_ATTEMPTED, detail="refused") for each in checked.remaining]
-        return [*outcomes, *refused]
+            return [*outcomes, *self.send(checked.remaining, plan_file.digest(plan), stop)]
+        not_attempted = [
+            Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="refused") for action in checked.remaining
+        ]
+        return [*outcomes, *not_attempted]
 
-    def apply_killed(self, planned: Plan) -> None:
-        """The sending part in a process that is killed somewhere after its first intent, or before."""
-        checked = self.rechecked(planned)
-        actions, settings = self.world.folder / "actions.pickle", self.world.folder / "settings.pickle"
+    def apply_killed(self, plan: Plan) -> None:
+        """Apply in a process, and kill it after its first intent or before."""
+        checked = self.recheck_plan(plan)
+        actions, tuning = self.setup.folder / "actions.pickle", self.setup.folder / "tuning.pickle"
         actions.write_bytes(pickle.dumps(checked.remaining))
-        settings.write_bytes(pickle.dumps(self.settings))
-        path = str(self.world.folder / "journal.jsonl")
-        words = [str(actions), path, self.world.servers, str(TIMEOUT_S), str(settings)]
-        child = subprocess.Popen([sys.executable, "-m", "tests.faults.child", *words], stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        while child.poll() is None and _size(Path(path)) == 0 and time.monotonic() < until:
+        tuning.write_bytes(pickle.dumps(self.tuning))
+        path = str(self.setup.folder / "journal.jsonl")
+        arguments = [str(actions), path, self.setup.servers, str(TIMEOUT_S), str(tuning)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.killable_apply", *arguments], stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 20
+        while process.poll() is None and _size(Path(path)) == 0 and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(self.world.rng.expovariate(4.0))
-        child.kill()
-        child.wait()
+        time.sleep(self.setup.rng.expovariate(4.0))
+        process.kill()
+        process.wait()
 
 
-def _plan_and_apply(world: World, report: Report, engine: Engine) -> witness.Trial:
-    driver = _Driver(world, engine)
-    planned = _planned(driver)
-    moments = {kind: world.rng.choice(MOMENTS) for kind in report.kinds if kind not in OWN}
-    for kind in report.kinds:
-        if moments.get(kind) == "before":
-            STRIKES[kind](world)
-    sending = threading.Event()
-    later = [kind for kind in report.kinds if moments.get(kind) in ("recheck", "sending")]
-    over = threading.Event()
-    broken: list[str] = []
+def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> verification.TrialRun:
+    driver = _Driver(setup, engine)
+    plan = _full_plan(driver)
+    times = {fault: setup.rng.choice(INJECTION_TIMES) for fault in report.faults if fault not in CLIENT_FAULTS}
+    for fault in report.faults:
+        if times.get(fault) == "before":
+            INJECTIONS[fault](setup)
+    stop = threading.Event()
+    during_apply = [fault for fault in report.faults if times.get(fault) in ("recheck", "sending")]
+    finished = threading.Event()
+    errors: list[str] = []
     thread = threading.Thread(
-        target=_strike, args=(world, driver, later, moments, over, broken), name="faults", daemon=True
+        target=_inject, args=(setup, driver, during_apply, times, finished, errors), name="faults", daemon=True
     )
-    began = time.monotonic()
+    start = time.monotonic()
     thread.start()
     try:
-        outcomes, dirty = _apply(world, driver, planned, report, sending)
+        outcomes, was_killed = _apply(setup, driver, plan, report, stop)
     finally:
-        over.set()
+        finished.set()
         thread.join(300)
-    report.violations += broken
-    report.statuses.update(f"{entry.operation_of(o.action)} {o.status}" for o in outcomes)
-    for kind in report.kinds:
-        report.cells.update((kind.value, entry.operation_of(outcome.action)) for outcome in outcomes)
-    return witness.Trial(planned, outcomes, began, dirty)
+    report.violations += errors
+    report.statuses.update(f"{o.action.OPERATION} {o.status}" for o in outcomes)
+    for fault in report.faults:
+        report.cells.update((fault.value, outcome.action.OPERATION) for outcome in outcomes)
+    return verification.TrialRun(plan, outcomes, start, was_killed)
 
 
-def _planned(driver: _Driver) -> Plan:
-    """A whole plan; brokers of an earlier trial may still be coming back."""
+def _full_plan(driver: _Driver) -> Plan:
+    """Plan until all actions are in the plan; brokers of an earlier trial may still be starting."""
     for _ in range(5):
-        planned = driver.plan()
-        if len(planned.actions) == 28 and not planned.refused:
-            return planned
+        plan = driver.plan()
+        if len(plan.actions) == 28 and not plan.refused:
+            return plan
         time.sleep(2)
-    blocked = [str(decision) for decision in planned.decisions if decision not in planned.actions][:5]
-    raise AssertionError(
-        f"{len(planned.actions)} actions instead of 28: {blocked} {planned.refused} {planned.incomplete}"
-    )
+    blocked = [str(decision) for decision in plan.decisions if decision not in plan.actions][:5]
+    raise AssertionError(f"{len(plan.actions)} actions instead of 28: {blocked} {plan.refused} {plan.incomplete}")
 
 
 def _apply(
-    world: World, driver: _Driver, planned: Plan, report: Report, asked: threading.Event
+    setup: TrialSetup, driver: _Driver, plan: Plan, report: TrialReport, stop: threading.Event
 ) -> tuple[list[Outcome], bool]:
-    if Kind.CLIENT_KILLED in report.kinds:
-        driver.apply_killed(planned)
-        return driver.apply(planned), True
-    if Kind.DISK_FULL in report.kinds:
+    if FaultType.CLIENT_KILLED in report.faults:
+        driver.apply_killed(plan)
+        return driver.apply(plan), True
+    if FaultType.DISK_FULL in report.faults:
         _fill(driver.journal)
-        with _full_disk(_size(world.folder / "journal.jsonl") + world.rng.randrange(0, 8_000)):
-            return driver.apply(planned), False
-    if Kind.CLIENT_STOPPED in report.kinds:
-        threading.Thread(target=_interrupt, args=(world, asked), daemon=True).start()
+        with _full_disk(_size(setup.folder / "journal.jsonl") + setup.rng.randrange(0, 8_000)):
+            return driver.apply(plan), False
+    if FaultType.CLIENT_INTERRUPTED in report.faults:
+        threading.Thread(target=_interrupt, args=(setup, stop), daemon=True).start()
     try:
-        return driver.apply(planned, stop=asked.is_set), False
+        return driver.apply(plan, stop=stop.is_set), False
     except ReconcilerError as error:
-        # The recheck could not be made at all: nothing was done, and that is what the command line says.
+        # The recheck failed, so no request was sent; the command line reports the same.
         detail = f"not attempted: {error}"
-        return [Outcome(action=each, status=Status.NOT_ATTEMPTED, detail=detail) for each in planned.actions], False
+        return [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in plan.actions], False
 
 
-def _strike(
-    world: World,
+def _inject(
+    setup: TrialSetup,
     driver: _Driver,
-    kinds: Sequence[Kind],
-    moments: dict[Kind, str],
-    over: threading.Event,
-    broken: list[str],
+    faults: Sequence[FaultType],
+    times: dict[FaultType, str],
+    finished: threading.Event,
+    errors: list[str],
 ) -> None:
-    journal = world.folder / "journal.jsonl"
+    journal = setup.folder / "journal.jsonl"
     try:
-        for kind in kinds:
+        for fault in faults:
             size = _size(journal)
-            while moments[kind] == "sending" and _size(journal) == size and not over.wait(0.005):
+            while times[fault] == "sending" and _size(journal) == size and not finished.wait(0.005):
                 pass
-            if moments[kind] == "recheck":
-                time.sleep(world.rng.uniform(0.0, 2.0))
-            STRIKES[kind](world)
-    except Exception:  # noqa: BLE001 - said by the trial
-        broken.append("BROKEN fault: " + traceback.format_exc())
+            if times[fault] == "recheck":
+                time.sleep(setup.rng.uniform(0.0, 2.0))
+            INJECTIONS[fault](setup)
+    except Exception:  # noqa: BLE001 - the trial reports it
+        errors.append("BROKEN fault: " + traceback.format_exc())
 
 
-def _interrupt(world: World, asked: threading.Event) -> None:
-    journal = world.folder / "journal.jsonl"
-    until = time.monotonic() + 60
-    while _size(journal) == 0 and time.monotonic() < until:
+def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
+    journal = setup.folder / "journal.jsonl"
+    deadline = time.monotonic() + 60
+    while _size(journal) == 0 and time.monotonic() < deadline:
         time.sleep(0.005)
-    time.sleep(world.rng.expovariate(4.0))
-    asked.set()
+    time.sleep(setup.rng.expovariate(4.0))
+    stop.set()
 
 
-def _converge(world: World, report: Report, engine: Engine) -> None:
-    """A second plan and apply without faults, as often as a busy cluster needs, then a third plan."""
-    driver = _Driver(world, engine)
+def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> None:
+    """Plan and apply again without faults, up to three times, and check that no action remains."""
+    driver = _Driver(setup, engine)
     outcomes: list[Outcome] = []
     for _ in range(3):
         outcomes = driver.apply(driver.plan())
-        left = driver.plan()
-        if not left.actions and all(o.status in (*witness.DONE, Status.WAITING) for o in outcomes):
+        next_plan = driver.plan()
+        if not next_plan.actions and all(o.status in (*verification.DONE, Status.WAITING) for o in outcomes):
             break
         time.sleep(3)
-    report.violations += witness.not_converged(world, outcomes, left, witness.look(world))
+    report.violations += verification.convergence_violations(setup, outcomes, next_plan, verification.observe(setup))
 
 
-def _settle(world: World) -> None:
-    """All brokers up, all partitions led and in sync."""
-    _restore(world)
-    everyone = {broker.id for broker in world.cluster.brokers}
+def _settle(setup: TrialSetup) -> None:
+    """Wait until all brokers run and all partitions have leaders and are in sync."""
+    _restore(setup)
+    broker_ids = {broker.id for broker in setup.cluster.brokers}
 
-    def whole() -> bool:
-        if any(workload.brokers_seen_by(f"127.0.0.1:{b.port}") != everyone for b in world.cluster.brokers):
+    def is_healthy() -> bool:
+        if any(client.visible_brokers(f"127.0.0.1:{b.port}") != broker_ids for b in setup.cluster.brokers):
             return False
-        states = [s for topic in world.topics for s in workload.partition_states(world.servers, topic).values()]
+        states = [s for topic in setup.topics for s in client.partition_states(setup.servers, topic).values()]
         return all(state.leader >= 0 and set(state.in_sync) == set(state.replicas) for state in states)
 
-    workload.wait_until(whole, 300, "the cluster to be whole again", every_s=0.3)
+    client.wait_until(is_healthy, 300, "a healthy cluster", every_s=0.3)
 
 
-def _restore(world: World) -> None:
-    for broker in world.cluster.brokers:
-        if not world.cluster.alive(broker.id):
-            world.cluster.restart(broker.id, timeout_s=240)
+def _restore(setup: TrialSetup) -> None:
+    for broker in setup.cluster.brokers:
+        if not setup.cluster.alive(broker.id):
+            setup.cluster.restart(broker.id, timeout_s=240)
         else:
-            world.cluster.resume(broker.id)
+            setup.cluster.resume(broker.id)
 
 
-def _fill(journal: FileJournal) -> None:
-    """Lines of other runs, so that the disk is nearly full and children of this process still have room for their own files."""
-    made = FakeCluster()
-    made.create_topic("elsewhere", 1)
-    made.produce("elsewhere", {0: 10})
-    action = purge(made, TopicPartition("elsewhere", 0), 5)
+def _fill(journal: ActionJournal) -> None:
+    """Add lines of another run to the journal.
+
+    So a limit of the file size can stop the journal, while child processes can still write their
+    own files.
+    """
+    cluster = FakeCluster()
+    cluster.create_topic("elsewhere", 1)
+    cluster.produce("elsewhere", {0: 10})
+    action = purge(cluster, TopicPartition("elsewhere", 0), 5)
     line = (
         len(entry.dump(entry.intents([action], run_id="r", plan_digest="other", at_ms=1, author=entry.Author())[0])) + 1
     )
-    journal.intend([action] * (DISK // line), run_id="r", plan_digest="other", at_ms=1)
+    journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 
 
 @contextmanager
-def _full_disk(room: int) -> Iterator[None]:
+def _full_disk(size_limit: int) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_limit, before[1]))
     try:
         yield
     finally:

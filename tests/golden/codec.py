@@ -1,13 +1,16 @@
-"""A cluster's facts as a few readable lines of JSON, for golden cases: what is not said is healthy.
+"""Reads a cluster's facts from a few readable lines of JSON, for golden cases.
 
     {
-      "topics": {"orders": {"partitions": [{"log_start": 1000, "end": 250000, "at": {"7d": 98213}, "readers": {"billing": 52000}}]}},
+      "topics": {"orders": {"partitions": [
+        {"log_start": 1000, "end": 250000, "at": {"7d": 98213}, "readers": {"billing": 52000}}
+      ]}},
       "groups": {"old-etl": {"commits": 12, "topics": 3, "idle": "6d"}}
     }
 
-Ages are before 2026-11-21T10:00:00Z. `at` says where the records of an age begin: an instant further back than the oldest that is
-told has that one's answer, and one more recent than all has none, as if nothing had been produced since. `{"unread": "why"}` stands
-for a fact that could not be read. `repeat: 64, step: 10` makes 64 partitions, the offsets of each ten above the last one's.
+Facts that are not listed are healthy. Ages are before 2026-11-21T10:00:00Z. `at` maps an age to
+the first offset of that age. An instant before the oldest listed one has the offset of the oldest
+one; an instant after all listed ones has no offset. `{"unread": "why"}` is an unknown fact.
+`repeat: 64, step: 10` makes 64 partitions whose offsets grow by ten.
 """
 
 import hashlib
@@ -16,19 +19,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.kinds.fields import duration_ms, instant_ms
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
+from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     GroupType,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
+from reconciler.policies.fields import duration_ms, instant_ms
 
 NOW_MS = instant_ms("2026-11-21T10:00:00Z")
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -50,33 +53,36 @@ _PARTITION = {
 _GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record"}
 
 
-def snapshot(path: Path, needs: Needs) -> ClusterSnapshot:
-    """The facts of a snapshot.json, with an answer for each instant that is needed. Raises ValueError for a word it does not know, so that no typing mistake reads as healthy."""
-    told = _known(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
+def snapshot(path: Path, needs: ScanRequest) -> ClusterSnapshot:
+    """Read the facts of a snapshot.json, with an offset for each instant in `instants`.
+
+    Raises ValueError for an unknown word, so that a typing mistake is not read as a healthy fact.
+    """
+    document = _known(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
     instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
     topics, partitions = {}, {}
-    for name, facts in told.get("topics", {}).items():
-        made = [one for row in facts.get("partitions", [{}]) for one in _repeated(row)]
-        listed = {TopicPartition(name, number): row for number, row in enumerate(made)}
-        topics[name] = _topic(name, _known(facts, _TOPIC, name), len(made))
+    for name, facts in document.get("topics", {}).items():
+        partition_rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeated(row)]
+        listed = {TopicPartition(name, number): row for number, row in enumerate(partition_rows)}
+        topics[name] = _topic(name, _known(facts, _TOPIC, name), len(partition_rows))
         for partition, row in listed.items():
             partitions[partition] = _partition(partition, row, topics[name], instants)
     return ClusterSnapshot(
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
-        brokers=tuple(told.get("brokers", (1, 2, 3))),
+        brokers=tuple(document.get("brokers", (1, 2, 3))),
         topics=topics,
-        groups={name: _group(name, _known(facts, _GROUP, name)) for name, facts in told.get("groups", {}).items()},
+        groups={name: _group(name, _known(facts, _GROUP, name)) for name, facts in document.get("groups", {}).items()},
         partitions=partitions,
-        topics_incomplete=_incomplete(told, "topics_incomplete"),
-        groups_incomplete=_incomplete(told, "groups_incomplete"),
-        readers_incomplete=_incomplete(told, "readers_incomplete"),
-        cluster_records=_fact(told.get("cluster_records", 1_000_000_000)),
+        topics_incomplete=_incomplete(document, "topics_incomplete"),
+        groups_incomplete=_incomplete(document, "groups_incomplete"),
+        readers_incomplete=_incomplete(document, "readers_incomplete"),
+        cluster_records=_fact(document.get("cluster_records", 1_000_000_000)),
     )
 
 
 def topic_id(name: str) -> str:
-    """The id that a topic has where none is told: 22 characters, the same in every run."""
+    """The default id of a topic: 22 characters, the same in every run."""
     return hashlib.sha256(name.encode()).hexdigest()[:22]
 
 
@@ -87,11 +93,11 @@ def _known(row: Mapping[str, Any], words: set[str], where: str) -> Mapping[str, 
 
 
 def _fact(value: Any) -> Any:
-    return Unread(value["unread"]) if isinstance(value, dict) and set(value) == {"unread"} else value
+    return Unknown(value["unread"]) if isinstance(value, dict) and set(value) == {"unread"} else value
 
 
-def _incomplete(told: Mapping[str, Any], name: str) -> Unread | None:
-    return Unread(told[name]) if name in told else None
+def _incomplete(document: Mapping[str, Any], name: str) -> Unknown | None:
+    return Unknown(document[name]) if name in document else None
 
 
 def _repeated(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -102,8 +108,8 @@ def _repeated(row: dict[str, Any]) -> list[dict[str, Any]]:
         def moved(value: Any) -> Any:
             return value + number * step if type(value) is int else value
 
-        made = {name: moved(value) if name in offsets else value for name, value in row.items()}
-        return made | {"at": {age: moved(value) for age, value in row.get("at", {}).items()}}
+        moved_row = {name: moved(value) if name in offsets else value for name, value in row.items()}
+        return moved_row | {"at": {age: moved(value) for age, value in row.get("at", {}).items()}}
 
     return [shifted(number) for number in range(count)]
 
@@ -111,17 +117,19 @@ def _repeated(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
     policy = _fact(facts.get("cleanup", ["delete"]))
     rows = [one for row in facts.get("partitions", [{}]) for one in _repeated(row)]
-    known = all(type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int for row in rows)
+    offsets_known = all(type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int for row in rows)
     held = (
-        sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in rows) if known else None
+        sum(row.get("high_watermark", row.get("end", 0)) - row.get("log_start", 0) for row in rows)
+        if offsets_known
+        else None
     )
     return TopicFacts(
         name=name,
         topic_id=_fact(facts.get("topic_id", topic_id(name))),
         internal=facts.get("internal", False),
         partitions=partitions,
-        cleanup_policy=policy if isinstance(policy, Unread) else frozenset(policy),
-        records=_fact(facts.get("records", Unread("a partition could not be read") if held is None else held)),
+        cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
+        records=_fact(facts.get("records", Unknown("a partition could not be read") if held is None else held)),
     )
 
 
@@ -148,21 +156,24 @@ def _partition(
     )
 
 
-def _answer(told: Mapping[str, Any], instant: int) -> Any:
-    """The first offset at or after the instant, of the told instants at or after it the earliest one's."""
-    known = sorted(
-        (instant_ms(when) if "T" in when else NOW_MS - duration_ms(when), offset) for when, offset in told.items()
+def _answer(listed: Mapping[str, Any], instant: int) -> Any:
+    """Return the first offset at or after the instant.
+
+    It is the offset of the earliest listed instant that is not before it.
+    """
+    instants = sorted(
+        (instant_ms(when) if "T" in when else NOW_MS - duration_ms(when), offset) for when, offset in listed.items()
     )
-    return next((_fact(offset) for when, offset in known if when >= instant), None)
+    return next((_fact(offset) for when, offset in instants if when >= instant), None)
 
 
-def _readers(told: Any, topic: TopicFacts) -> tuple[Reader, ...] | Unread:
-    told = _fact(told)
-    if isinstance(told, Unread):
-        return told
-    rows = {group: row if isinstance(row, dict) else {"committed": row} for group, row in told.items()}
+def _readers(rows: Any, topic: TopicFacts) -> tuple[ConsumerPosition, ...] | Unknown:
+    rows = _fact(rows)
+    if isinstance(rows, Unknown):
+        return rows
+    rows = {group: row if isinstance(row, dict) else {"committed": row} for group, row in rows.items()}
     return tuple(
-        Reader(
+        ConsumerPosition(
             group=group,
             committed=row["committed"],
             implied=row.get("implied", False),
@@ -174,16 +185,16 @@ def _readers(told: Any, topic: TopicFacts) -> tuple[Reader, ...] | Unread:
 
 def _group(name: str, facts: Mapping[str, Any]) -> GroupFacts:
     idle = _fact(facts.get("idle", "0s"))
-    newest = _fact(facts.get("newest_record", Unread("not asked") if isinstance(idle, Unread) else [17, 4711]))
+    newest = _fact(facts.get("newest_record", Unknown("not asked") if isinstance(idle, Unknown) else [17, 4711]))
     kind, state = _fact(facts.get("type", "classic")), _fact(facts.get("state", "EMPTY"))
     return GroupFacts(
         group=name,
         listed=facts.get("listed", True),
-        type=kind if isinstance(kind, Unread) else GroupType(kind),
-        state=state if isinstance(state, Unread) else GroupState(state),
+        type=kind if isinstance(kind, Unknown) else GroupType(kind),
+        state=state if isinstance(state, Unknown) else GroupState(state),
         commits=_fact(facts.get("commits", 1)),
         commit_topics=_fact(facts.get("topics", 1)),
         fingerprint=_fact(facts.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
-        last_activity_ms=idle if isinstance(idle, Unread) else NOW_MS - duration_ms(idle),
-        newest_record=newest if isinstance(newest, Unread) else (newest[0], newest[1]),
+        last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
+        newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
     )

@@ -1,9 +1,12 @@
-"""Each folder beside this file is one case: manifests and a cluster's facts, and the plan that follows from them.
+"""Golden cases: each folder beside this file has manifests, a cluster's facts, and the resulting
+plan.
 
-A case says in the first lines of its manifests/policy.yaml what it shows. Its plan.json is the specification: decisions, codes,
-addresses, offsets, requests, guards, limits and the digest are compared, and of each sentence only the quoted names and the numbers.
-Of a few cases the text and the Markdown are snapshots, to be read as documentation. To write the files of a new case, or of all after
-an intended change: `RECONCILER_GOLDEN=write make test-unit`, then read the diff; it also renews the sentences.
+The first lines of manifests/policy.yaml say what the case shows. Its plan.json is the
+specification. The test compares decisions, codes, addresses, offsets, requests, guards, limits and
+the digest; of each sentence it compares only the quoted names and the numbers. A few cases also
+have the text and the Markdown, as documentation. To write the files of a new case, or of all cases
+after an intended change, run `RECONCILER_GOLDEN=write make test-unit` and read the diff; it also
+writes the sentences.
 """
 
 import json
@@ -15,11 +18,13 @@ import jsonschema
 import pytest
 
 from reconciler import __version__
-from reconciler.load import files
+from reconciler.manifest import files
 from reconciler.model.plan import Plan, Source
-from reconciler.plan import document, planner, render
+from reconciler.plan import plan_file, planner
+from tests import rendering as report
 from tests.golden import codec, report_facts
 from tests.golden.wording import names_and_numbers
+from tests.strategies.examples import plan_text
 
 HERE = Path(__file__).parent
 CASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "snapshot.json").is_file())
@@ -29,10 +34,10 @@ WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
 
 
 def planned(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """The plan of a case; places are relative to its folder."""
+    """Plan a case; source locations are relative to its folder."""
     monkeypatch.chdir(HERE / case)
     part = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
-    facts = codec.snapshot(Path("snapshot.json"), planner.needs(part.policies, codec.NOW_MS))
+    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(part.policies, codec.NOW_MS))
     return planner.plan(
         cluster=part.cluster,
         policies=part.policies,
@@ -42,32 +47,32 @@ def planned(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     )
 
 
-def plan_file(plan: Plan) -> str:
-    """The plan as a file. The program's own version is left out: a release is no other plan."""
-    return document.dumps(plan).replace(f'"version": "{__version__}"', '"version": "0.0.0"')
+def stored(plan: Plan) -> str:
+    """Render the plan file, without the program's version, which changes with each release."""
+    return plan_text(plan).replace(f'"tool_version": "{__version__}"', '"tool_version": "0.0.0"')
 
 
 def rendered(plan: Plan) -> dict[str, str]:
-    """The snapshots of a case, by file name."""
-    lines = [line.plain for line in render.text(plan, width=80)]
-    return {"plan.md": render.markdown(plan), "plan.txt": "".join(f"{line}\n" for line in lines)}
+    """Render the snapshots of a case by file name."""
+    lines = [line.plain for line in report.text(plan, width=80)]
+    return {"plan.md": report.markdown(plan), "plan.txt": "".join(f"{line}\n" for line in lines)}
 
 
 def without_wording(text: str) -> dict[str, Any]:
-    """A plan file's content, with the quoted names and numbers of each of the planner's sentences in place of the sentence."""
+    """Replace each of the planner's sentences by its quoted names and numbers."""
     content: dict[str, Any] = json.loads(text)
     for section in ("limits", "actions", "waiting", "blocked", "unread", "skipped"):
         for row in content[section]:
             for field in row.keys() & {"message", "reason", "next_step"}:
                 row[field] = names_and_numbers(row[field])
-    content["scope"]["incomplete"] = [names_and_numbers(sentence) for sentence in content["scope"]["incomplete"]]
+    content["incomplete"] = [names_and_numbers(sentence) for sentence in content["incomplete"]]
     return content
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_has_its_plan(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same manifests and facts make the same decisions with the same codes, numbers and digest as when the plan was reviewed."""
-    path, text = HERE / case / "plan.json", plan_file(planned(case, monkeypatch))
+    """The same manifests and facts give the reviewed decisions, codes, numbers and digest."""
+    path, text = HERE / case / "plan.json", stored(planned(case, monkeypatch))
     if WRITE:
         path.write_text(text, encoding="utf-8")
     assert without_wording(path.read_text(encoding="utf-8")) == without_wording(text), "see the top of this file"
@@ -75,7 +80,7 @@ def test_a_case_has_its_plan(case: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("case", SNAPSHOTS)
 def test_a_case_has_its_snapshots(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text and the Markdown of these cases are the ones that were reviewed."""
+    """The text and the Markdown of these cases equal the reviewed files."""
     for name, text in rendered(planned(case, monkeypatch)).items():
         path = HERE / case / name
         if WRITE:
@@ -85,29 +90,33 @@ def test_a_case_has_its_snapshots(case: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("case", CASES)
 def test_each_report_of_a_case_shows_its_facts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text, Markdown and annotations name each action's and each block's subject, numbers and code, and each limit that refuses."""
+    """Text, Markdown and annotations show the subject, numbers and code of each action, block and
+    exceeded limit.
+    """
     report_facts.assert_shown(planned(case, monkeypatch))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_can_be_read_back_and_fits_the_schema(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The committed file is a plan that apply would read, and no older format."""
+    """Apply would read the committed file, and it has the present format."""
     path = HERE / case / "plan.json"
     text = path.read_text(encoding="utf-8")
-    assert plan_file(document.read(path)) == text
-    jsonschema.Draft202012Validator(document.schema()).validate(json.loads(text))
+    assert stored(plan_file.read(path)) == text
+    jsonschema.Draft202012Validator(plan_file.schema()).validate(json.loads(text))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_says_what_it_shows(case: str) -> None:
-    """The folder can be read as documentation."""
+    """The first lines of each case describe it."""
     first = (HERE / case / "manifests" / "policy.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# ")
     assert len(first) > 30
 
 
 def test_there_are_at_least_thirty_cases() -> None:
-    """A folder that lost its snapshot would otherwise vanish from the list without a word; a rendered file that no test compares would rot."""
+    """A case without a snapshot would disappear silently; a rendered file without a test would
+    become outdated.
+    """
     folders = [folder for folder in HERE.iterdir() if folder.is_dir() and folder.name[:2].isdigit()]
     assert len(CASES) == len(folders) >= 30
     assert {path.parent.name for path in HERE.glob("*/plan.[mt]*")} == set(SNAPSHOTS)

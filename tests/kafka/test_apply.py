@@ -1,4 +1,7 @@
-"""The applier on real brokers, judged by Kafka's own tools: what was planned happened, nothing beside it, and a second time nothing."""
+"""The executor on real brokers: Kafka's own tools show the planned effects and no others.
+
+A second apply changes nothing.
+"""
 
 import time
 import uuid
@@ -7,21 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import journal as topic_journal
-from reconciler.kafka import workload
+from reconciler.apply.executor import apply
+from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal import TopicJournal
-from reconciler.model.action import (
-    Action,
-)
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Journal
-from reconciler.sandbox import tools
+from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
@@ -30,9 +32,9 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(connection(cluster))
-    yield made
-    made.close()
+    gateway = KafkaGateway(KafkaSession(connection(cluster)))
+    yield gateway
+    gateway.close()
 
 
 def connection(cluster: Cluster) -> Connection:
@@ -54,17 +56,19 @@ def send(actions: list[Action], gateway: KafkaGateway, journal: Journal) -> list
 
 
 def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -> list[Action]:
-    """One of each, as a plan would hold them: the first partition truncated, the group removed, the second one's leader elected."""
-    purged, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    now = gateway.partitions_now([purged, led], offsets=True)
-    there = gateway.groups_now([group])[group]
-    first, second = now[purged], now[led]
+    """One action of each type: delete records of the first partition, remove the group, elect the
+    second leader.
+    """
+    purged, elected = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    now = gateway.read_partitions([purged, elected], offsets=True)
+    facts = gateway.read_groups([group])[group]
+    first, second = now[purged], now[elected]
     assert isinstance(first.topic_id, str)
     assert isinstance(first.leader, int)
     assert isinstance(first.replicas, tuple)
     assert isinstance(first.log_start, int)
     assert isinstance(second.replicas, tuple)
-    assert isinstance(there.fingerprint, str)
+    assert isinstance(facts.fingerprint, str)
     return [
         purge(
             topic,
@@ -84,7 +88,7 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
             idle_for_ms=0,
             commits=1,
             commit_topics=1,
-            fingerprint=there.fingerprint,
+            fingerprint=facts.fingerprint,
             last_activity_ms=None,
             newest_record=None,
         ),
@@ -102,36 +106,42 @@ def planned(gateway: KafkaGateway, topic: str, group: str, before_offset: int) -
 
 
 def disorder(cluster: Cluster) -> tuple[str, str, str]:
-    """A topic with ten records in each of three partitions and a misled second one; a dead group and a bystander."""
+    """Create a topic with ten records in each of three partitions, a dead group and a bystander.
+
+    The leader of the second partition is not the preferred one.
+    """
     name = uuid.uuid4().hex[:12]
     topic, group, bystander = f"apply-{name}", f"dead-{name}", f"bystander-{name}"
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
-    workload.produce(servers, topic, {number: [workload.Record(b"x")] * 10 for number in range(3)})
-    workload.commit(servers, group, {(topic, 0): 3})
-    workload.commit(servers, bystander, {(topic, 0): 9})
-    tools.move_preference(cluster, [(topic, 1)])
+    client.create_topics(servers, [client.Topic(topic, 3, 3)])
+    client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
+    client.commit(servers, group, {(topic, 0): 3})
+    client.commit(servers, bystander, {(topic, 0): 9})
+    tools.change_preferred_leaders(cluster, [(topic, 1)])
     return topic, group, bystander
 
 
-@pytest.mark.parametrize("kept", ["file", "topic"])
+@pytest.mark.parametrize("journal_type", ["file", "topic"])
 def test_apply_does_what_was_planned_and_nothing_else(
-    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, kept: str
+    cluster: Cluster, gateway: KafkaGateway, tmp_path: Path, journal_type: str
 ) -> None:
-    """All three operations, either journal; Kafka's tools agree; neighbours are untouched; the second apply sends nothing."""
+    """All three operations work with either journal, according to Kafka's tools.
+
+    Other subjects are untouched, and the second apply sends nothing.
+    """
     topic, group, bystander = disorder(cluster)
-    journal: FileJournal | TopicJournal
-    if kept == "file":
-        journal = FileJournal(tmp_path / "journal.jsonl")
+    journal: ActionJournal
+    if journal_type == "file":
+        journal = file_journal(tmp_path / "journal.jsonl")
     else:
         name = f"_journal.{topic}"
-        topic_journal.create_topic(connection(cluster), name, retention_ms=-1)
-        workload.wait_until(
-            lambda: all(workload.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+        journal_topic.create_topic(KafkaSession(connection(cluster)), name, retention_ms=-1)
+        client.wait_until(
+            lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
             30,
             f"{name} in the metadata of every broker",
         )
-        journal = TopicJournal(connection(cluster), name)
+        journal = ActionJournal(JournalTopic(KafkaSession(connection(cluster)), name))
     actions = planned(gateway, topic, group, 6)
     outcomes = send(actions, gateway, journal)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
@@ -150,39 +160,48 @@ def test_apply_does_what_was_planned_and_nothing_else(
     assert sum(outcome.sends for outcome in again) == 0
     assert [entry.event.value for entry in journal.entries()] == ["intent", "outcome"] * 3 + ["outcome"] * 3
     assert set(journal.last_purges()) == {TopicPartition(topic, 0)}
-    assert journal.unfinished("sha256:plan") == {}
+    assert journal.open_intents("sha256:plan") == {}
 
 
 def test_apply_leaves_a_moved_world_alone(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Topic recreated, group alive again: stale, and the successors keep every record and commit."""
+    """After a new topic with the same name and new activity of the group, both actions are stale.
+
+    The new topic keeps every record and commit.
+    """
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
-    workload.delete_topics(servers, [topic])
-    workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
-    workload.produce(servers, topic, {number: [workload.Record(b"x")] * 10 for number in range(3)})
-    workload.commit(servers, group, {(topic, 2): 1})
-    outcomes = send(actions, gateway, FileJournal(tmp_path / "journal.jsonl"))
+    kafka_client.delete_topics(servers, [topic])
+    client.create_topics(servers, [client.Topic(topic, 3, 3)])
+    client.produce(servers, topic, {number: [client.Record(b"x")] * 10 for number in range(3)})
+    client.commit(servers, group, {(topic, 2): 1})
+    outcomes = send(actions, gateway, file_journal(tmp_path / "journal.jsonl"))
     assert {outcome.status for outcome in outcomes} == {Status.STALE}
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
-    assert workload.committed(servers, group, [(topic, 2)]) == {(topic, 2): 1}
+    assert kafka_client.committed_offsets(servers, group, [(topic, 2)]) == {(topic, 2): 1}
 
 
 def test_apply_spares_a_live_group(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
     """A member joined between plan and apply."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
-    with workload.member(cluster.bootstrap_servers, group, [topic]):
-        ended = {o.action.address.kind: o.status for o in send(actions, gateway, FileJournal(tmp_path / "j.jsonl"))}
-    assert ended["GroupRemoval"] is Status.STALE
-    assert ended["RetentionFloor"] is Status.APPLIED
+    with client.member(cluster.bootstrap_servers, group, [topic]):
+        statuses = {o.action.address.kind: o.status for o in send(actions, gateway, file_journal(tmp_path / "j.jsonl"))}
+    assert statuses["GroupRemoval"] is Status.STALE
+    assert statuses["RetentionFloor"] is Status.APPLIED
 
 
 def test_apply_without_a_journal_topic_sends_nothing(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """The journal's topic is missing: nothing is attempted, and nothing makes the topic by accident."""
+    """Without the journal's topic apply attempts nothing, and nothing creates the topic by
+    accident.
+    """
     topic, group, _ = disorder(cluster)
     missing = f"_journal.missing.{topic}"
-    outcomes = send(planned(gateway, topic, group, 6), gateway, TopicJournal(connection(cluster), missing))
+    outcomes = send(
+        planned(gateway, topic, group, 6),
+        gateway,
+        ActionJournal(JournalTopic(KafkaSession(connection(cluster)), missing)),
+    )
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert missing in outcomes[0].detail
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}

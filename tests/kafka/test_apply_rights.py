@@ -1,6 +1,8 @@
-"""Applying without some of the rights, on brokers with an authorizer: each refusal is its item's own, names the right, and is no stop.
+"""Apply without some permissions, on brokers with an authorizer.
 
-The three authorization rows of the error table, end to end: manifests, plan, apply, results.json, exit code.
+Each refusal belongs to its item, names the missing permission, and stops no other item. The tests
+cover the three authorization rows of the error table end to end: manifests, plan, apply,
+results.json, exit code.
 """
 
 import json
@@ -13,13 +15,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from reconciler.kafka import workload
-from reconciler.kafka.grants import Grant, grant
-from reconciler.kafka.workload import Record, Topic
-from reconciler.sandbox import tools
+from reconciler.sandbox import client, tools
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
 from tests.command import reconciler
+from tests.kafka.acls import Grant, grant
 from tests.toolbox import list_groups
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -32,16 +33,19 @@ LED = "payments"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
-    """Three brokers with an authorizer. Both users may see everything; one may delete in one topic and one group, too."""
+    """Three brokers with an authorizer.
+
+    Both users may describe everything; one of them may also delete in one topic and one group.
+    """
     cluster = start(3, name="rights", heap_mib=256, security=Security(USERS))
     try:
         servers = cluster.bootstrap_servers
-        workload.create_topics(servers, [Topic(MINE), Topic(THEIRS), Topic(LED, assignment=((1, 2, 3),))])
+        client.create_topics(servers, [Topic(MINE), Topic(THEIRS), Topic(LED, assignment=((1, 2, 3),))])
         for topic in (MINE, THEIRS):
-            workload.produce(servers, topic, {0: [Record(b"x")] * 20})
+            client.produce(servers, topic, {0: [Record(b"x")] * 20})
         for group in (DEAD_MINE, DEAD_THEIRS):
-            workload.commit(servers, group, {(LED, 0): 0})
-        tools.move_preference(cluster, [(LED, 0)])
+            client.commit(servers, group, {(LED, 0): 0})
+        tools.change_preferred_leaders(cluster, [(LED, 0)])
         for user in USERS:
             grant(
                 servers,
@@ -118,8 +122,11 @@ CARRIED_OUT = (f"RetentionFloor/floor/{MINE}[0]", f"GroupRemoval/dead/{DEAD_MINE
 
 
 def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, tmp_path: Path) -> None:
-    """Without any right to write: all failed, exit 1, nothing changed. With some: those are applied, the others failed at once with
-    the right that is missing, exit 5."""
+    """Without write permissions all actions fail, exit 1; with some of them, the others fail, exit
+    5.
+
+    The result names the missing permission, and nothing changes without one.
+    """
     write_manifests(tmp_path, guarded)
     servers = guarded.bootstrap_servers
     time.sleep(1.5)  # idleFor: 1s
@@ -128,26 +135,26 @@ def test_what_may_not_be_done_is_failed_and_the_rest_goes_on(guarded: Cluster, t
     assert "2 record deletions" in planned.stdout, planned.stdout
     assert "2 group removals, 1 election" in planned.stdout, planned.stdout
 
-    nothing = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
-    assert nothing.returncode == 1, nothing.stdout + nothing.stderr
+    denied = as_user(tmp_path, "ci-reader", "apply", "-q", "plan.json", "--results", "results.json")
+    assert denied.returncode == 1, denied.stdout + denied.stderr
     assert {line["status"] for line in outcomes(tmp_path).values()} == {"failed"}
-    assert {workload.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
+    assert {client.watermarks(servers, topic, 0)[0] for topic in (MINE, THEIRS)} == {0}
 
-    some = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
-    assert some.returncode == 5, some.stdout + some.stderr
-    ended = outcomes(tmp_path)
-    assert set(ended) == {*REFUSALS, *CARRIED_OUT}
+    partly_denied = as_user(tmp_path, "ci-some", "apply", "-q", "plan.json", "--results", "results.json")
+    assert partly_denied.returncode == 5, partly_denied.stdout + partly_denied.stderr
+    results = outcomes(tmp_path)
+    assert set(results) == {*REFUSALS, *CARRIED_OUT}
     for address in CARRIED_OUT:
-        assert ended[address]["status"] == "applied", ended[address]
+        assert results[address]["status"] == "applied", results[address]
     for address, (code, right) in REFUSALS.items():
-        line = ended[address]
+        line = results[address]
         assert (line["status"], line["code"], line["sends"]) == ("failed", code, 1), line
         assert right in line["detail"], line
-        assert right in some.stdout, some.stdout
-    assert workload.watermarks(servers, MINE, 0)[0] == 15
-    assert workload.watermarks(servers, THEIRS, 0)[0] == 0
+        assert right in partly_denied.stdout, partly_denied.stdout
+    assert client.watermarks(servers, MINE, 0)[0] == 15
+    assert client.watermarks(servers, THEIRS, 0)[0] == 0
     groups = list_groups(guarded)
     assert DEAD_THEIRS in groups
     assert DEAD_MINE not in groups
-    state = workload.partition_states(servers, LED)[0]
+    state = client.partition_states(servers, LED)[0]
     assert state.leader != state.replicas[0]

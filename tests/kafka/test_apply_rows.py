@@ -1,6 +1,8 @@
-"""Rows of the error table as real brokers answer them, from the applier's side: the world moves between its last look and the request.
+"""Rows of the error table with real brokers: the cluster changes between the last check and the
+request.
 
-The gateway is the real one; what is put in its way only moves the world before a request goes on to the brokers.
+The gateway is the real one. A wrapper changes the cluster immediately before the request goes to
+the brokers.
 """
 
 import uuid
@@ -13,15 +15,18 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as ClientPartition
 
-from reconciler.apply.journal import FileJournal
-from reconciler.kafka import workload
+from reconciler.journal.journal import file_journal
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.workload_clients import admin_client
-from reconciler.model.action import DeleteRecords, Election
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemAnswer
+from reconciler.model.ports import ItemResult
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.sandbox import client
+from reconciler.sandbox.client import admin_client
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.kafka.test_apply import connection, disorder, planned, send
 from tests.toolbox import log_start_offsets, partition_leaders
 
@@ -29,7 +34,7 @@ pytestmark = pytest.mark.brokers
 
 
 class Meanwhile:
-    """A gateway to real brokers before whose first write the world moves."""
+    """A gateway to real brokers that changes the cluster before its first write."""
 
     def __init__(self, real: KafkaGateway, move: Callable[[], None]) -> None:
         self._real = real
@@ -38,17 +43,17 @@ class Meanwhile:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemAnswer]:
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         self._move()
         return self._real.delete_records(before_offsets)
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemAnswer]:
+    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         self._move()
         return self._real.delete_groups(groups)
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemAnswer]:
+    ) -> Mapping[TopicPartition, ItemResult]:
         self._move()
         return self._real.elect_leaders(election, partitions)
 
@@ -59,43 +64,55 @@ class Meanwhile:
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(connection(cluster))
-    yield made
-    made.close()
+    gateway = KafkaGateway(KafkaSession(connection(cluster)))
+    yield gateway
+    gateway.close()
 
 
 RECORDS, GROUP, LEADER = 0, 1, 2
 
 
-def ended(gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]) -> Outcome:
-    (outcome,) = send([actions[which]], Meanwhile(gateway, move), FileJournal(folder / "journal.jsonl"))  # type: ignore[arg-type]
+def apply_after(
+    gateway: KafkaGateway, which: int, actions: list[Any], folder: Path, move: Callable[[], None]
+) -> Outcome:
+    (outcome,) = send([actions[which]], Meanwhile(gateway, move), file_journal(folder / "journal.jsonl"))  # type: ignore[arg-type]
     return outcome
 
 
 def test_offset_out_of_range_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """The topic is made again with fewer records, and the request names it by name: the broker refuses, the successor keeps all."""
+    """The topic is created again with fewer records; the broker refuses, and the new topic keeps
+    all of them.
+
+    DeleteRecords names a topic by name, not by id.
+    """
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     servers = cluster.bootstrap_servers
 
     def again() -> None:
-        workload.delete_topics(servers, [topic])
-        workload.create_topics(servers, [workload.Topic(topic, 3, 3)])
-        workload.produce(servers, topic, {0: [workload.Record(b"x")] * 3})
+        kafka_client.delete_topics(servers, [topic])
+        client.create_topics(servers, [client.Topic(topic, 3, 3)])
+        client.produce(servers, topic, {0: [client.Record(b"x")] * 3})
 
-    outcome = ended(gateway, RECORDS, actions, tmp_path, again)
+    outcome = apply_after(gateway, RECORDS, actions, tmp_path, again)
     assert (outcome.status, outcome.code, outcome.removed_max) == (Status.STALE, "OFFSET_OUT_OF_RANGE", 0)
     assert log_start_offsets(cluster, topic)[0] == 0
 
 
 def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Deleted between look and request: the client or the broker knows no such partition, for both operations on it."""
+    """After a deletion of the topic the client or the broker does not know the partition, for both
+    operations.
+    """
     for which in (RECORDS, LEADER):
         topic, group, _ = disorder(cluster)
         actions = planned(gateway, topic, group, 6)
-        gone = [topic]
-        outcome = ended(
-            gateway, which, actions, tmp_path, lambda gone=gone: workload.delete_topics(cluster.bootstrap_servers, gone)
+        deleted_topics = [topic]
+        outcome = apply_after(
+            gateway,
+            which,
+            actions,
+            tmp_path,
+            lambda deleted_topics=deleted_topics: kafka_client.delete_topics(cluster.bootstrap_servers, deleted_topics),
         )
         assert outcome.status is Status.STALE, outcome
         assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
@@ -103,20 +120,22 @@ def test_a_topic_that_goes_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp
 
 
 def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """A topic that is only compacted: refused at once, and its neighbour in the same call is served."""
+    """A topic that is only compacted fails at once, and the other topic of the request is
+    truncated.
+    """
     topic, group, _ = disorder(cluster)
     compacted = f"compacted-{uuid.uuid4().hex[:12]}"
     servers = cluster.bootstrap_servers
-    leader = workload.partition_states(servers, topic)[0].leader
+    leader = client.partition_states(servers, topic)[0].leader
     replicas = (leader, *(number for number in (1, 2, 3) if number != leader))
-    workload.create_topics(
-        servers, [workload.Topic(compacted, configs={"cleanup.policy": "compact"}, assignment=(replicas,))]
+    client.create_topics(
+        servers, [client.Topic(compacted, configs={"cleanup.policy": "compact"}, assignment=(replicas,))]
     )
-    workload.produce(servers, compacted, {0: [workload.Record(b"x", b"key")] * 10})
+    client.produce(servers, compacted, {0: [client.Record(b"x", b"key")] * 10})
     well = planned(gateway, topic, group, 6)[RECORDS]
     assert isinstance(well, DeleteRecords)
     ill = elsewhere(gateway, well, TopicPartition(compacted, 0))
-    first, second = send([ill, well], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    first, second = send([ill, well], gateway, file_journal(tmp_path / "journal.jsonl"))
     outcomes = {outcome.action: outcome for outcome in (first, second)}
     assert (outcomes[ill].status, outcomes[ill].code, outcomes[ill].sends) == (Status.FAILED, "POLICY_VIOLATION", 1)
     assert outcomes[well].status is Status.APPLIED
@@ -124,23 +143,23 @@ def test_policy_violation_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp
 
 
 def test_invalid_topic_is_failed(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """An internal topic loses nothing, even where a forged plan names it and no recheck stands before the applier."""
+    """An internal topic loses nothing, even if a forged plan names it and no recheck runs."""
     topic, group, _ = disorder(cluster)
     well = planned(gateway, topic, group, 6)[RECORDS]
     assert isinstance(well, DeleteRecords)
     log = "__consumer_offsets"
     servers = cluster.bootstrap_servers
-    numbers = workload.partition_states(servers, log)
-    written = next(number for number in numbers if workload.watermarks(servers, log, number)[1] > 0)
+    numbers = client.partition_states(servers, log)
+    written = next(number for number in numbers if client.watermarks(servers, log, number)[1] > 0)
     forged = replace(elsewhere(gateway, well, TopicPartition(log, written)), before_offset=1)
-    (outcome,) = send([forged], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    (outcome,) = send([forged], gateway, file_journal(tmp_path / "journal.jsonl"))
     assert (outcome.status, outcome.code, outcome.sends) == (Status.FAILED, "INVALID_TOPIC_EXCEPTION", 1)
-    assert workload.watermarks(servers, log, written)[0] == 0
+    assert client.watermarks(servers, log, written)[0] == 0
 
 
 def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) -> DeleteRecords:
-    now: Any = gateway.partitions_now([at], offsets=True)[at]
-    seen = replace(
+    now: Any = gateway.read_partitions([at], offsets=True)[at]
+    observed = replace(
         action.seen,
         topic_id=now.topic_id,
         log_start=now.log_start,
@@ -148,32 +167,36 @@ def elsewhere(gateway: KafkaGateway, action: DeleteRecords, at: TopicPartition) 
         leader=now.leader,
         replicas=now.replicas,
     )
-    return replace(action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=seen)
+    return replace(
+        action, address=Address("RetentionFloor", "floor", at.topic, at.partition), partition=at, seen=observed
+    )
 
 
 def test_non_empty_group_is_stale(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """A member joins between look and request: the broker refuses, the group keeps its commits."""
+    """A member joins between check and request: the broker refuses, and the group keeps its
+    commits.
+    """
     topic, group, bystander = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     members = []
 
     def join() -> None:
-        member = workload.member(cluster.bootstrap_servers, group, [topic])
+        member = client.member(cluster.bootstrap_servers, group, [topic])
         member.__enter__()
         members.append(member)
 
     try:
-        outcome = ended(gateway, GROUP, actions, tmp_path, join)
+        outcome = apply_after(gateway, GROUP, actions, tmp_path, join)
     finally:
         for member in members:
             member.__exit__(None, None, None)
     assert (outcome.status, outcome.code) == (Status.STALE, "NON_EMPTY_GROUP")
-    assert workload.committed(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
+    assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(topic, 0)])[topic, 0] is not None
     assert bystander != group
 
 
 def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Somebody else removes it between look and request: satisfied, not applied."""
+    """Another client removes the group between check and request: satisfied, not applied."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     admin = admin_client(cluster.bootstrap_servers)
@@ -181,12 +204,12 @@ def test_group_id_not_found_is_satisfied(cluster: Cluster, gateway: KafkaGateway
     def removed() -> None:
         admin.delete_consumer_groups([group])[group].result(timeout=30)
 
-    outcome = ended(gateway, GROUP, actions, tmp_path, removed)
+    outcome = apply_after(gateway, GROUP, actions, tmp_path, removed)
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "GROUP_ID_NOT_FOUND")
 
 
 def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """Somebody else elects between look and request: satisfied, not applied."""
+    """Another client elects between check and request: satisfied, not applied."""
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     admin = admin_client(cluster.bootstrap_servers)
@@ -194,25 +217,27 @@ def test_election_not_needed_is_satisfied(cluster: Cluster, gateway: KafkaGatewa
     def elected() -> None:
         admin.elect_leaders(ElectionType.PREFERRED, [ClientPartition(topic, 1)]).result(timeout=30)
 
-    outcome = ended(gateway, LEADER, actions, tmp_path, elected)
+    outcome = apply_after(gateway, LEADER, actions, tmp_path, elected)
     assert (outcome.status, outcome.code) == (Status.SATISFIED, "ELECTION_NOT_NEEDED")
 
 
 def test_preferred_leader_not_available_waits(cluster: Cluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """The preferred replica's broker ends between look and request: waiting, which is no failure; once it is back, the same action
-    is applied."""
+    """The preferred leader's broker ends between check and request: waiting, which is no failure.
+
+    After the broker's restart the same action is applied.
+    """
     topic, group, _ = disorder(cluster)
     actions = planned(gateway, topic, group, 6)
     preferred = partition_leaders(cluster, topic)[1][1]
     try:
-        outcome = ended(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
+        outcome = apply_after(gateway, LEADER, actions, tmp_path, lambda: cluster.terminate(preferred))
     finally:
         cluster.restart(preferred)
     assert (outcome.status, outcome.code) == (Status.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
-    workload.wait_until(
-        lambda: set(workload.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
+    client.wait_until(
+        lambda: set(client.partition_states(cluster.bootstrap_servers, topic)[1].in_sync) == {1, 2, 3}, 60, "in sync"
     )
     gateway.refresh()
-    (again,) = send([actions[LEADER]], gateway, FileJournal(tmp_path / "journal.jsonl"))
+    (again,) = send([actions[LEADER]], gateway, file_journal(tmp_path / "journal.jsonl"))
     assert again.status in (Status.APPLIED, Status.SATISFIED)
     assert partition_leaders(cluster, topic)[1] == (preferred, preferred)

@@ -1,4 +1,7 @@
-"""The doctor on brokers with TLS, SCRAM and an authorizer: what it asks for is what planning and applying need, no less and no more."""
+"""The doctor on brokers with TLS, SCRAM and an authorizer.
+
+It checks exactly the permissions that planning and applying need.
+"""
 
 import json
 import re
@@ -13,12 +16,14 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.cli.app import run as command_line
-from reconciler.kafka import doctor, workload
+from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.rights import Purpose, Selection, Wanted
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.sandbox import client as workload
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import SecureAccess, Security
 from reconciler.sandbox.tools import kafka_version
@@ -30,7 +35,7 @@ pytestmark = pytest.mark.brokers
 USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none")}
 JOURNAL = "_reconciler.journal"
 SILENT = {"log_level": 0}
-"""For clients of the tests: what they log would stand among the lines of a command in the same process."""
+"""Discard the log of the tests' clients, which would otherwise mix with a command's output."""
 POLICIES = """\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -61,7 +66,9 @@ spec: {topics: ["*"]}
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
-    """One broker behind TLS and an authorizer, with topics, groups and a journal; nobody holds any right yet."""
+    """One broker with TLS and an authorizer, with topics, groups and a journal; no user has a
+    permission yet.
+    """
     cluster = start(1, name="doctor", heap_mib=256, security=Security(USERS, tls=True))
     try:
         topics = ("orders", "clicks-eu", "clicks-audit", "events-1", "payments", JOURNAL)
@@ -91,7 +98,7 @@ def admin(cluster: Cluster, user: str) -> AdminClient:
 
 
 def as_user(folder: Path, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command line as `user`, whose name and password come from the environment."""
+    """Run the command line as `user`; name and password come from the environment."""
     return reconciler(folder, *words, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
@@ -118,7 +125,7 @@ spec:
 
 
 def refusal(client: AdminClient, call: str) -> str:
-    """The broker's error for one write that a principal tries."""
+    """The broker's error for one write of a principal."""
     partition = TopicPartition("payments", 0)
     match call:
         case "records of another topic":
@@ -139,11 +146,15 @@ def refusal(client: AdminClient, call: str) -> str:
 def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
     guarded: Cluster, tmp_path: Path
 ) -> None:
-    """Nobody's rights are told as missing with what breaks; with the printed kafka-acls commands one plans and cannot apply, one applies and cannot more."""
+    """Without permissions the doctor names the missing ones and their effects.
+
+    With the printed kafka-acls commands one principal can plan and not apply, and another can apply
+    and do no more.
+    """
     write_manifests(tmp_path, guarded)
     before = as_user(tmp_path, "ci-none", "doctor", "-q")
     assert before.returncode == 1, before.stderr
-    for told in (
+    for sentence in (
         "MISSING  DESCRIBE on the cluster: brokers leave groups out",
         "MISSING  DESCRIBE on topic orders:",
         "MISSING  READ on topic __consumer_offsets:",
@@ -151,15 +162,15 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
         f"MISSING  READ on topic {JOURNAL}: the purge clock",
         "absent   DELETE on topic orders: apply cannot",
     ):
-        assert told in before.stdout, before.stdout
+        assert sentence in before.stdout, before.stdout
 
     printed = granted(tmp_path, guarded)
     for user, purpose in (("ci-plan", "plan"), ("ci-apply", "apply"), ("ci-elections", "elections")):
         fit = as_user(tmp_path, user, "doctor", "-q", "--for", purpose)
         assert fit.returncode == 0, f"{user}: {fit.stdout}{fit.stderr}"
-    led = as_user(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
-    assert led.returncode == 0, led.stderr
-    assert "Incomplete" not in led.stdout
+    election_plan = as_user(tmp_path, "ci-elections", "plan", "-q", "--target", "LeaderPolicy/preferred")
+    assert election_plan.returncode == 0, election_plan.stderr
+    assert "Incomplete" not in election_plan.stdout
     narrow = as_user(tmp_path, "ci-plan", "doctor", "-q", "--for", "apply")
     assert narrow.returncode == 1
     assert "MISSING  DELETE on topic clicks-eu, events-1, orders: apply cannot" in narrow.stdout
@@ -188,7 +199,7 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
 
 
 def granted(folder: Path, cluster: Cluster) -> list[str]:
-    """Run the commands that `doctor --acls` prints, and answer them."""
+    """Run the commands that `doctor --acls` prints, and return them."""
     # Only a principal that sees everything knows which names a pattern means today.
     secure = (folder / "manifests" / "cluster.yaml").read_text()
     plain = secure.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
@@ -209,8 +220,13 @@ def granted(folder: Path, cluster: Cluster) -> list[str]:
 def test_each_printed_grant_is_needed_and_its_absence_is_told(
     guarded: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Take any one of the printed grants away and the doctor of that purpose exits 1 and names the operation, or sees fewer topics; give it back and all
-    fits. So the grants are the least, and no right is asked for that nothing needs. The doctor itself makes no topic, no group and no record."""
+    """Every printed grant is necessary: without it the doctor of that role fails or sees fewer
+    topics.
+
+    If one grant is removed, the doctor exits with 1 and names the operation, or lists fewer topics;
+    after the grant is back, all is well. So the grants are the minimum, and the doctor requires no
+    unnecessary permission. The doctor itself creates no topic, group or record.
+    """
     # The test above may have removed it, and nothing is told about the rights on what does not exist.
     workload.commit(guarded.bootstrap_servers, "old-etl", {("payments", 0): 50})
     write_manifests(tmp_path, guarded)
@@ -218,36 +234,38 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
     monkeypatch.chdir(tmp_path)
     state = [run_kafka_tool(guarded, "kafka-get-offsets"), run_kafka_tool(guarded, "kafka-consumer-groups", "--list")]
 
-    def asked(purpose: str) -> tuple[list[str], int]:
-        """(what is missing, how many topics are seen) as the doctor tells that purpose's principal."""
+    def run_doctor(purpose: str) -> tuple[list[str], int]:
+        """Return the missing permissions and the number of visible topics that the doctor reports
+        for a role.
+        """
         monkeypatch.setenv("KAFKA_USERNAME", f"ci-{purpose}")
         monkeypatch.setenv("KAFKA_PASSWORD", USERS[f"ci-{purpose}"])
         capfd.readouterr()
         code = command_line(["doctor", "-q", "--for", purpose])
-        said = capfd.readouterr().out
-        told = [line for line in said.splitlines() if line.startswith("  MISSING")]
-        assert code == (1 if told else 0)
-        [topics] = re.findall(r"(\d+) topics?, ", said)
-        return told, int(topics)
+        output = capfd.readouterr().out
+        missing = [line for line in output.splitlines() if line.startswith("  MISSING")]
+        assert code == (1 if missing else 0)
+        [topics] = re.findall(r"(\d+) topics?, ", output)
+        return missing, int(topics)
 
-    def named(operations: Sequence[str], told: list[str]) -> bool:
-        shown = " ".join(told).replace("_", "").upper()
-        return any(operation in shown for operation in operations)
+    def named(operations: Sequence[str], missing: list[str]) -> bool:
+        text = " ".join(missing).replace("_", "").upper()
+        return any(operation in text for operation in operations)
 
-    def until(purpose: str, wanted: Callable[[list[str], int], bool], what: str) -> None:
-        """Authorizers learn of a grant some time after the tool was told that it is made."""
+    def until(purpose: str, condition: Callable[[list[str], int], bool], what: str) -> None:
+        """Wait until the authorizers know a grant, some time after the tool has created it."""
         deadline = time.monotonic() + 90
         while True:
-            told, topics = asked(purpose)
-            if wanted(told, topics):
+            missing, topics = run_doctor(purpose)
+            if condition(missing, topics):
                 return
-            assert time.monotonic() < deadline, f"{what}: {told}, {topics} topics"
+            assert time.monotonic() < deadline, f"{what}: {missing}, {topics} topics"
 
-    until("plan", lambda told, _topics: not told, "the plan principal to fit")
-    _, whole = asked("plan")
+    until("plan", lambda missing, _topics: not missing, "the plan principal to fit")
+    _, all_topics = run_doctor("plan")
 
-    def fits(told: list[str], topics: int) -> bool:
-        return not told and topics == whole
+    def fits(missing: list[str], topics: int) -> bool:
+        return not missing and topics == all_topics
 
     everybody = ("plan", "apply", "elections")
     for purpose in everybody:
@@ -260,9 +278,13 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
             toolbox.run("kafka-acls", "--remove", "--force", *words[1:])
             if "--topic" in words and "*" in words and purpose != "plan":
                 # What a pattern means to a principal is what it sees: nobody can tell it that there is more (docs/rights.md).
-                until(purpose, lambda _told, topics: topics < whole, f"{line} to hide topics")
+                until(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
             else:
-                until(purpose, lambda told, _, asked_for=operations: named(asked_for, told), f"somebody to miss {line}")
+                until(
+                    purpose,
+                    lambda missing, _, asked_for=operations: named(asked_for, missing),
+                    f"a principal without {line}",
+                )
             toolbox.run("kafka-acls", *words)
     for purpose in everybody:
         until(purpose, fits, f"{purpose} to fit again")
@@ -274,7 +296,7 @@ def test_each_printed_grant_is_needed_and_its_absence_is_told(
 
 
 def produced(cluster: Cluster, user: str, topic: str) -> str:
-    """The error of one record that a principal tries to write; empty where it could."""
+    """The error of one record that a principal tries to write; empty if it succeeds."""
     errors: list[str] = []
     servers = {"bootstrap.servers": access(cluster).bootstrap_servers}
     producer = Producer(SILENT | servers | access(cluster).client(user))
@@ -284,37 +306,44 @@ def produced(cluster: Cluster, user: str, topic: str) -> str:
 
 
 def test_elections_are_granted_to_the_elections_principal_alone(guarded: Cluster) -> None:
-    """After the grants above ALTER on the cluster is the third principal's only, and the doctor says what else it means."""
-    wanted = Wanted(needs=Needs(topics=(TopicNeed(topics=(Selector("*"),)),)), elections=True)
-    found = {user: doctor.examine(connection(guarded, user), wanted, cluster_id="x") for user in USERS}
-    held = {user: next(r for r in each.rights if r.purpose is Purpose.ELECTIONS).held for user, each in found.items()}
+    """After these grants only the third principal has ALTER on the cluster; the doctor says what
+    else it allows.
+    """
+    required = RequiredAccess(needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), elections=True)
+    reports = {user: doctor.run_checks(KafkaSession(connection(guarded, user)), required) for user in USERS}
+    held = {
+        user: next(r for r in report.rights if r.purpose is Role.ELECTIONS).held for user, report in reports.items()
+    }
     assert held == {"ci-plan": False, "ci-apply": False, "ci-elections": True, "ci-none": False}
-    assert any("can grant itself" in sentence for sentence in found["ci-elections"].beyond)
-    assert not any("can grant itself" in sentence for sentence in found["ci-apply"].beyond)
+    assert any("can grant every permission" in sentence for sentence in reports["ci-elections"].beyond)
+    assert not any("can grant every permission" in sentence for sentence in reports["ci-apply"].beyond)
 
 
 def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> None:
-    """Whether each broker is of Kafka 4, its operations, a stamp of its clock, and nothing about the rights on a topic that is not there."""
+    """Returns for each broker whether it is Kafka 4, its operations, and its clock.
+
+    A topic that does not exist has no permissions in the result.
+    """
     now_ms = int(time.time() * 1000)
     workload.commit(guarded.bootstrap_servers, "stamped", {("payments", 0): now_ms % 50})
-    wanted = Wanted(
-        needs=Needs(
-            topics=(TopicNeed(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
-            groups=(GroupNeed(groups=(Selector("old-etl"),), activity=True),),
+    required = RequiredAccess(
+        needs=ScanRequest(
+            topics=(TopicRequest(topics=(Selector("orders"), Selector("not-there")), offsets=True, readers=True),),
+            groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
         ),
         purges=(Selection(selectors=(Selector("not-there"),)),),
         journal_topic="no-journal",
     )
-    found = doctor.examine(Connection((guarded.bootstrap_servers,), timeout_s=10), wanted, cluster_id="x")
-    [version] = found.versions
+    report = doctor.run_checks(KafkaSession(Connection((guarded.bootstrap_servers,), timeout_s=10)), required)
+    [version] = report.versions
     assert version.kafka_4 == (kafka_version(guarded) >= (4,))
     assert version.lacking == ()
     assert set(version.operations) == set(doctor.OPERATIONS)
-    assert found.clock.proven
-    assert found.journal_missing
-    assert {(r.operation, r.resource): r.total for r in found.rights if r.resource == "topic"} == {
+    assert report.clock.proven
+    assert report.journal_missing
+    assert {(r.operation, r.resource): r.total for r in report.rights if r.resource == "topic"} == {
         ("DESCRIBE", "topic"): 1,
         ("DESCRIBE_CONFIGS", "topic"): 1,
         ("READ", "topic"): 1,
     }
-    assert all(right.held for right in found.rights)
+    assert all(right.held for right in report.rights)

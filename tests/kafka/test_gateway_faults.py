@@ -1,4 +1,4 @@
-"""The gateway on real brokers that do not behave: silence, slow replicas, no leader. What only they can show of the error table."""
+"""The gateway on real brokers with faults: silent brokers, slow replicas, no leader."""
 
 import fcntl
 import os
@@ -10,20 +10,22 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import child, workload
-from reconciler.kafka.child import Children
+from reconciler.kafka import worker_process
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.offset_fetch import fetch
-from reconciler.kafka.read import read_group_commits
-from reconciler.model.action import Election
+from reconciler.kafka.group_offsets import fetch, read_commits
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.worker_process import WorkerPool
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Answer, ItemAnswer
-from reconciler.model.snapshot import Unread
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.snapshot import Unknown
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 
 pytestmark = pytest.mark.brokers
@@ -31,57 +33,57 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    made = KafkaGateway(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0))
-    yield made
-    made.close()
+    gateway = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
+    yield gateway
+    gateway.close()
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
-    """A topic with ten records in each partition, its replicas where the test wants them."""
+    """A topic with ten records in each partition and these replicas."""
     name = f"faulty-{uuid.uuid4().hex[:12]}"
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(name, assignment=assignment)])
-    records = {number: [workload.Record(b"x")] * 10 for number in range(len(assignment))}
-    workload.produce(cluster.bootstrap_servers, name, records)
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
+    records = {number: [client.Record(b"x")] * 10 for number in range(len(assignment))}
+    client.produce(cluster.bootstrap_servers, name, records)
     return name
 
 
 def settled(cluster: Cluster) -> None:
-    """All brokers see each other and the partitions of this file are in sync again."""
+    """Wait until all brokers see each other."""
     everyone = {broker.id for broker in cluster.brokers}
-    workload.wait_until(
-        lambda: all(workload.brokers_seen_by(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
+    client.wait_until(
+        lambda: all(client.visible_brokers(f"127.0.0.1:{b.port}") == everyone for b in cluster.brokers),
         60,
         "all brokers",
     )
 
 
-def test_gateway_a_silent_leader_answers_for_itself(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """DeleteRecords to a stopped broker is read back, not judged; its offsets are Unread, never -1001; other leaders answer."""
+def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """DeleteRecords to a paused broker is read back; its offsets are Unknown, never -1001; other leaders answer."""
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
-    gateway.partitions_now([quiet, well], offsets=True)
+    gateway.read_partitions([quiet, well], offsets=True)
     cluster.pause(1)
     try:
         answers = gateway.delete_records({quiet: 5, well: 5})
-        now = gateway.partitions_now([quiet, well], offsets=True)
+        now = gateway.read_partitions([quiet, well], offsets=True)
     finally:
         cluster.resume(1)
         settled(cluster)
-    assert answers[quiet].answer is Answer.READ_BACK
+    assert answers[quiet].answer is ResponseAction.READ_BACK
     assert answers[quiet].code == "_TIMED_OUT"
     assert not answers[quiet].no_effect
-    assert answers[well].answer is Answer.DONE
-    assert isinstance(now[quiet].log_start, Unread)
-    assert isinstance(now[quiet].high_watermark, Unread)
-    if not isinstance(now[well].leader, Unread):
+    assert answers[well].answer is ResponseAction.DONE
+    assert isinstance(now[quiet].log_start, Unknown)
+    assert isinstance(now[quiet].high_watermark, Unknown)
+    if not isinstance(now[well].leader, Unknown):
         assert now[well].log_start == 5
 
 
-def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """REQUEST_TIMED_OUT: the answer waits for the slowest live replica, the leader has long advanced. So it is read back."""
+def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """REQUEST_TIMED_OUT is read back: the answer waits for the slowest live replica, and the leader has advanced."""
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
-    leader = gateway.partitions_now([at], offsets=True)[at].leader
+    leader = gateway.read_partitions([at], offsets=True)[at].leader
     follower = 1 if leader != 1 else 3
     cluster.pause(follower)
     try:
@@ -89,16 +91,18 @@ def test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out(cluster: Clus
     finally:
         cluster.resume(follower)
         settled(cluster)
-    assert (answer.answer, answer.code) == (Answer.READ_BACK, "REQUEST_TIMED_OUT")
+    assert (answer.answer, answer.code) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT")
     gateway.refresh()
-    assert gateway.partitions_now([at], offsets=True)[at].log_start == 5
+    assert gateway.read_partitions([at], offsets=True)[at].log_start == 5
 
 
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once: another client, another connection.
+    """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once, over another connection.
 
-    Tried until it succeeds: a description goes to "the controller", as which a KRaft broker names any broker, the frozen one in two of
-    five tries here; that says nothing about the leader's connection. On a connection that the two shared no try could succeed.
+    The read uses another client and connection. The test repeats the read until it succeeds: a
+    description goes to "the controller", as which a KRaft broker names any broker, in two of five
+    attempts the paused one; that says nothing about the leader's connection. On a shared connection
+    no attempt could succeed.
     """
     tries = 16
     name = topic_on(cluster, *[(2, 3, 1)] * tries)
@@ -106,16 +110,16 @@ def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: Ka
 
 
 def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPartition) -> bool:
-    """Whether the log start was read while the deletion's answer was outstanding."""
+    """Whether the log start was read while the deletion had no answer yet."""
     gateway.refresh()
-    gateway.partitions_now([at], offsets=True)
+    gateway.read_partitions([at], offsets=True)
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(gateway.delete_records({at: 5})))
     cluster.pause(1)
     try:
         thread.start()
         while not answers:
-            if gateway.partitions_now([at], offsets=True)[at].log_start == 5:
+            if gateway.read_partitions([at], offsets=True)[at].log_start == 5:
                 return not answers
         return False
     finally:
@@ -124,149 +128,153 @@ def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPart
         settled(cluster)
 
 
-def test_gateway_no_leader_is_tried_again_and_no_replica_waited_for(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """The only replica's broker is gone: no offsets, DeleteRecords says retry without effect, elections wait."""
+def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """Without the broker of the only replica there are no offsets, DeleteRecords means retry, and elections wait."""
     name = topic_on(cluster, (3,), (2,))
-    lost, well = TopicPartition(name, 0), TopicPartition(name, 1)
+    leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
     cluster.terminate(3)
     try:
         gateway.refresh()
-        workload.wait_until(
-            lambda: gateway.partitions_now([lost], offsets=False)[lost].leader is None,
+        client.wait_until(
+            lambda: gateway.read_partitions([leaderless], offsets=False)[leaderless].leader is None,
             30,
             "the partition to be leaderless",
         )
-        now = gateway.partitions_now([lost, well], offsets=True)
-        answers = gateway.delete_records({lost: 5, well: 5})
-        election = gateway.elect_leaders(Election.PREFERRED, [lost])[lost]
-        unclean = gateway.elect_leaders(Election.UNCLEAN, [lost])[lost]
+        now = gateway.read_partitions([leaderless, healthy], offsets=True)
+        answers = gateway.delete_records({leaderless: 5, healthy: 5})
+        election = gateway.elect_leaders(Election.PREFERRED, [leaderless])[leaderless]
+        unclean = gateway.elect_leaders(Election.UNCLEAN, [leaderless])[leaderless]
     finally:
         cluster.restart(3)
         settled(cluster)
-    assert now[lost].exists
-    assert isinstance(now[lost].log_start, Unread)
-    assert (answers[lost].answer, answers[lost].code) == (Answer.RETRY, "LEADER_NOT_AVAILABLE")
-    assert answers[lost].no_effect
-    assert answers[well].answer is Answer.DONE
-    assert (election.answer, election.code) == (Answer.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
-    assert (unclean.answer, unclean.code) == (Answer.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+    assert now[leaderless] is not None
+    assert isinstance(now[leaderless].log_start, Unknown)
+    assert (answers[leaderless].answer, answers[leaderless].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
+    assert answers[leaderless].no_effect
+    assert answers[healthy].answer is ResponseAction.DONE
+    assert (election.answer, election.code) == (ResponseAction.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
+    assert (unclean.answer, unclean.code) == (ResponseAction.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
 def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """With one broker silent a group that nobody lists is not absent: its coordinator may be the silent one."""
+    """With a silent broker an unlisted group is not absent: its coordinator may be the silent broker."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
-    workload.wait_until(lambda: gateway.groups_now([name])[name].listed is False, 30, "coordinators to have settled")
+    client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
     cluster.pause(2)
     try:
-        listed = gateway.groups_now([name])[name].listed
+        listed = gateway.read_groups([name])[name].listed
     finally:
         cluster.resume(2)
         settled(cluster)
-    assert isinstance(listed, Unread)
+    assert isinstance(listed, Unknown)
 
 
-def test_gateway_a_dead_reader_of_commits_is_replaced(cluster: Cluster) -> None:
-    """The child that reads commits dies, as the library makes it while a coordinator moves: the next one answers."""
+def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
+    """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
     at = TopicPartition(name, 0)
-    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    children = Children(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(children, {group: [at]}, timeout_s=10)[group] == {at: 4}
-        (child,) = children._idle
-        os.kill(child._process.pid, signal.SIGSEGV)
-        child._process.wait(10)
-        assert fetch(children, {group: None}, timeout_s=10)[group] == {at: 4}
+        assert fetch(workers, {group: [at]}, timeout_s=10)[group] == {at: 4}
+        (worker,) = workers._idle
+        os.kill(worker._process.pid, signal.SIGSEGV)
+        worker._process.wait(10)
+        assert fetch(workers, {group: None}, timeout_s=10)[group] == {at: 4}
     finally:
-        children.close()
+        workers.close()
 
 
-def test_gateway_a_reader_of_commits_that_hangs_is_given_up(cluster: Cluster) -> None:
-    """A child that does not come back costs its deadline and no more, and says so."""
-    children = Children(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+def test_gateway_a_worker_that_hangs_is_given_up(cluster: Cluster) -> None:
+    """A worker process that hangs costs its deadline and no more."""
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        fetch(children, {"warm": None}, timeout_s=10)
-        (child,) = children._idle
-        os.kill(child._process.pid, signal.SIGSTOP)
-        began = time.monotonic()
-        answer = fetch(children, {"group": None}, timeout_s=1.0)["group"]
-        assert isinstance(answer, Unread)
-        assert time.monotonic() - began < 30
+        fetch(workers, {"warm": None}, timeout_s=10)
+        (worker,) = workers._idle
+        os.kill(worker._process.pid, signal.SIGSTOP)
+        start = time.monotonic()
+        answer = fetch(workers, {"group": None}, timeout_s=1.0)["group"]
+        assert isinstance(answer, Unknown)
+        assert time.monotonic() - start < 30
     finally:
-        children.close()
+        workers.close()
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_commits_of_a_group_without_a_name_are_unread(cluster: Cluster, *, isolated: bool) -> None:
-    """The client library cannot ask for them, and once that ended the whole scan: its neighbours are read."""
+def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isolated: bool) -> None:
+    """The client library cannot read them, which once ended the scan: the other groups are read."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
-    workload.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    (batch,) = read_group_commits(connection, ["", group], isolated=isolated)
-    errors = {row["group"]: row["error"] for row in batch.to_pylist() if row["topic"] is None}
-    assert errors == {"": "the client library cannot ask for the commits of a group without a name", group: None}
+    with closing(KafkaSession(connection)) as session:
+        (commits,) = read_commits(session, ["", group], isolated=isolated)
+    assert commits == {
+        "": Unknown("the client library cannot read the commits of a group without a name"),
+        group: [(name, 0, 4)],
+    }
 
 
-def test_answers_of_a_child_are_read_above_descriptor_1023() -> None:
-    """A process with many clients has many descriptors, and `select` knows a thousand. Once that ended an apply after its request had gone."""
+def test_answers_of_a_worker_are_read_above_descriptor_1023() -> None:
+    """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
     reading, writing = os.pipe()
     high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
     try:
-        assert child._read_exactly(high, 1, time.monotonic() + 0.05) is None
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 0.05) is None
         os.write(writing, b"x")
-        assert child._read_exactly(high, 1, time.monotonic() + 10) == b"x"
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 10) == b"x"
     finally:
         for descriptor in (reading, writing, high):
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_child_that_was_left_in_the_middle_is_not_asked_again() -> None:
-    """Its answer would be taken for that of the next question."""
-    children = Children(Connection(("127.0.0.1:1",), timeout_s=1))
-    with pytest.raises(KeyError), children._child():
+def test_a_worker_with_an_outstanding_answer_is_not_reused() -> None:
+    """Its answer would be taken for the answer to the next request."""
+    workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
+    with pytest.raises(KeyError), workers._borrow_worker():
         raise KeyError
-    assert children._idle == []
+    assert workers._idle == []
 
 
-def test_gateway_a_library_that_dies_while_it_removes_leaves_it_open(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """An assertion of the library once ended the whole apply. Now it is an answer that proves nothing: the group is read back."""
+def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway: KafkaGateway) -> None:
+    """An assertion of the library once ended the apply. Now the group is read back."""
     group = f"removed-{uuid.uuid4().hex[:12]}"
-    assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is Answer.DONE
-    workload.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
-    (child,) = gateway._removers._idle
-    asked: list[ItemAnswer] = []
-    thread = threading.Thread(target=lambda: asked.append(gateway.delete_groups([group])[group]))
+    assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
+    client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
+    (worker,) = gateway.session.removers._idle
+    results: list[ItemResult] = []
+    thread = threading.Thread(target=lambda: results.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)
     try:
         thread.start()
-        workload.wait_until(lambda: not gateway._removers._idle, 10, "the request to be under way")
-        os.kill(child._process.pid, signal.SIGABRT)
+        client.wait_until(lambda: not gateway.session.removers._idle, 10, "the request to be under way")
+        os.kill(worker._process.pid, signal.SIGABRT)
         thread.join(30)
     finally:
         for broker in cluster.brokers:
             cluster.resume(broker.id)
         settled(cluster)
-    (answer,) = asked
-    assert answer.answer is Answer.READ_BACK
+    (answer,) = results
+    assert answer.answer is ResponseAction.READ_BACK
     assert not answer.no_effect
-    assert gateway.delete_groups([group])[group].answer is Answer.DONE
+    assert gateway.delete_groups([group])[group].answer is ResponseAction.DONE
 
 
 def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
-    """A child whose parent is killed in the middle of a request ends, so that nothing is removed behind the back of the next run."""
+    """A worker whose parent is killed during a request ends, so that it removes no group during the next run."""
     script = (
         "import sys, os, threading, time\n"
         "from reconciler.kafka.connect import Connection\n"
         "from reconciler.kafka.gateway import KafkaGateway\n"
-        "gateway = KafkaGateway(Connection(tuple(sys.argv[1].split(',')), timeout_s=60))\n"
+        "from reconciler.kafka.session import KafkaSession\n"
+        "gateway = KafkaGateway(KafkaSession(Connection(tuple(sys.argv[1].split(',')), timeout_s=60)))\n"
         "gateway.delete_groups(['nobody-knows-it'])\n"
-        "print(gateway._removers._idle[0]._process.pid, flush=True)\n"
+        "print(gateway.session.removers._idle[0]._process.pid, flush=True)\n"
         "sys.stdin.readline()\n"
         "gateway.delete_groups(['nobody-knows-it-either'])\n"
     )
@@ -282,7 +290,7 @@ def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
             parent.stdin.flush()
             time.sleep(0.5)
             parent.kill()
-            workload.wait_until(lambda: not _alive(orphan), 10, "the orphan to end")
+            client.wait_until(lambda: not _alive(orphan), 10, "the orphan to end")
         finally:
             for broker in cluster.brokers:
                 cluster.resume(broker.id)

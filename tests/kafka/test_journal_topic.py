@@ -1,17 +1,20 @@
-"""The journal as a topic, on real brokers: never made by accident, read to its end, shared by runs."""
+"""The journal in a topic, on real brokers: never created by accident, read to its end, shared by runs."""
 
 import uuid
 
 import pytest
 
 from reconciler.errors import JournalUnavailable
-from reconciler.kafka import journal as topic_journal
-from reconciler.kafka import workload
+from reconciler.journal.journal import ActionJournal
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.journal import TopicJournal
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.toolbox import run_kafka_tool
@@ -27,7 +30,7 @@ def connection(cluster: Cluster) -> Connection:
 
 
 @pytest.fixture
-def made() -> FakeCluster:
+def fake() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 1000)
     cluster.produce("orders", dict.fromkeys(range(1000), 100))
@@ -38,10 +41,12 @@ def unused() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
-def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A missing topic is an error that says how to make it, for reading and for writing, on brokers that would make it."""
+def test_journal_topic_is_never_created_by_accident(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """A missing topic is an error with the command that creates it, on brokers with automatic creation."""
     name = unused()
-    journal = TopicJournal(connection, name)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -49,7 +54,7 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
-        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
     with pytest.raises(
         JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
     ):
@@ -57,11 +62,11 @@ def test_journal_topic_is_never_made_by_accident(cluster: Cluster, connection: C
     assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
 
 
-def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection: Connection) -> None:
-    """One partition, never compacted, and making it twice is fine."""
+def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connection: Connection) -> None:
+    """It has one partition, is never compacted, and a second creation changes nothing."""
     name = unused()
     for _ in range(2):
-        topic_journal.create_topic(connection, name, retention_ms=86_400_000)
+        journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
     everywhere(cluster, name)
     text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
     assert "PartitionCount: 1" in text
@@ -70,67 +75,72 @@ def test_journal_topic_is_made_on_purpose_and_kept(cluster: Cluster, connection:
 
 
 def everywhere(cluster: Cluster, name: str) -> None:
-    """Wait until every broker's metadata has the topic: Kafka 3.9 takes longer for that than 4."""
-    workload.wait_until(
-        lambda: all(workload.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+    """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
+    client.wait_until(
+        lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
         30,
         f"{name} in the metadata of every broker",
     )
 
 
-def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A thousand intents, half of them proven unsent; two runs share the topic; each look reads what is new."""
+def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
+    """A thousand intents, half of them proven unsent, in a topic that two runs share; each call reads the new lines."""
     name = unused()
-    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    first, second = TopicJournal(connection, name), TopicJournal(connection, name)
+    first, second = (
+        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+    )
     assert first.last_purges() == {}
-    actions = [purge(made, TopicPartition("orders", number), 60) for number in range(1000)]
-    first.intend(actions, run_id="a", plan_digest="p", at_ms=100)
+    actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
+    first.record_intents(actions, run_id="a", plan_digest="p", at_ms=100)
     assert first.last_purges() == {action.partition: 100 for action in actions}
     unsent = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="", sends=0) for action in actions[500:]]
-    first.record(unsent, run_id="a", plan_digest="p", at_ms=101)
-    second.intend(actions[:1], run_id="b", plan_digest="p", at_ms=200)
+    first.record_outcomes(unsent, run_id="a", plan_digest="p", at_ms=101)
+    second.record_intents(actions[:1], run_id="b", plan_digest="p", at_ms=200)
     expected = {action.partition: 100 for action in actions[:500]} | {AT: 200}
     assert first.last_purges() == second.last_purges() == expected
     assert len(list(second.entries())) == 1501
-    assert len(second.unfinished("p")) == 500
+    assert len(second.open_intents("p")) == 500
 
 
-def test_journal_topic_made_anew_is_not_trusted(cluster: Cluster, connection: Connection, made: FakeCluster) -> None:
-    """A topic of the same name that forgot everything is another journal."""
+def test_journal_topic_that_was_created_again_is_not_trusted(
+    cluster: Cluster, connection: Connection, fake: FakeCluster
+) -> None:
+    """A new topic of the same name is another journal."""
     name = unused()
-    topic_journal.create_topic(connection, name, retention_ms=-1)
-    journal = TopicJournal(connection, name)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     everywhere(cluster, name)
-    journal.intend([purge(made, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
-    workload.delete_topics(cluster.bootstrap_servers, [name])
-    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal.record_intents([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
+    kafka_client.delete_topics(cluster.bootstrap_servers, [name])
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    with pytest.raises(JournalUnavailable, match="made again"):
-        journal.intend([purge(made, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
+    with pytest.raises(JournalUnavailable, match="created again"):
+        journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
-    cluster: Cluster, connection: Connection, made: FakeCluster
+    cluster: Cluster, connection: Connection, fake: FakeCluster
 ) -> None:
-    """Made by hand: of an intent and its outcome, which share their key, the outcome would be left, and the purge clock would not know."""
+    """Compaction would keep only the outcome of an intent and its outcome, which share a key, and break the purge clock."""
     name = unused()
-    workload.create_topics(cluster.bootstrap_servers, [workload.Topic(name, configs={"cleanup.policy": "compact"})])
-    journal = TopicJournal(connection, name)
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
+    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
     ):
         journal.last_purges()
     with pytest.raises(JournalUnavailable, match=r"cleanup\.policy is compact"):
-        journal.intend([purge(made, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
+        journal.record_intents([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
-    """Somebody else writes there: the clock cannot be told, so it is an error and not an empty journal."""
+    """With records of another writer the purge clock is unknown, so the read is an error."""
     name = unused()
-    topic_journal.create_topic(connection, name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     everywhere(cluster, name)
-    workload.produce(cluster.bootstrap_servers, name, {0: [workload.Record(b"hello")]})
+    client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
-        TopicJournal(connection, name).last_purges()
+        ActionJournal(JournalTopic(KafkaSession(connection), name)).last_purges()

@@ -1,4 +1,7 @@
-"""Sandboxes end with their owner, break on demand and come back. One-node ones of their own: the shared one stays whole."""
+"""A sandbox ends with its owner, and its brokers stop and restart on request.
+
+The tests use their own sandboxes with one broker, because other tests need the shared one.
+"""
 
 import json
 import subprocess
@@ -9,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import workload
-from reconciler.sandbox import named
+from reconciler.sandbox import client, registry
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
-from reconciler.sandbox.lifeline import read_process
-from reconciler.sandbox.process import Process, identify
+from reconciler.sandbox.process import Process, identify, read_process
 from reconciler.sandbox.tools import run_tool
 
 pytestmark = pytest.mark.brokers
@@ -37,17 +38,17 @@ def single() -> Iterator[Cluster]:
 
 
 def test_kafkas_own_tools_run_against_it(single: Cluster) -> None:
-    """The witness of every other test here: topics and offsets as Kafka's tools see them."""
-    workload.create_topics(single.bootstrap_servers, [workload.Topic("witness")])
-    workload.produce(single.bootstrap_servers, "witness", {0: [workload.Record(b"x")] * 3})
-    answer = run_tool(single, "kafka-get-offsets", "--topic", "witness")
-    assert (answer.returncode, answer.stdout.strip()) == (0, "witness:0:3"), answer.stderr
+    """Kafka's tools, which check the results of other tests, read topics and offsets of a sandbox."""
+    client.create_topics(single.bootstrap_servers, [client.Topic("tooltopic")])
+    client.produce(single.bootstrap_servers, "tooltopic", {0: [client.Record(b"x")] * 3})
+    result = run_tool(single, "kafka-get-offsets", "--topic", "tooltopic")
+    assert (result.returncode, result.stdout.strip()) == (0, "tooltopic:0:3"), result.stderr
 
 
 def test_a_broker_that_crashed_comes_back_with_its_data(single: Cluster) -> None:
-    """`restart` is the same broker on the same port with the same records, under a new pid."""
-    workload.create_topics(single.bootstrap_servers, [workload.Topic("survives")])
-    workload.produce(single.bootstrap_servers, "survives", {0: [workload.Record(b"x")] * 3})
+    """After a restart the broker has the same port and records, and a new pid."""
+    client.create_topics(single.bootstrap_servers, [client.Topic("survives")])
+    client.produce(single.bootstrap_servers, "survives", {0: [client.Record(b"x")] * 3})
     before = single.brokers[0]
     single.kill(1)
     assert not single.alive(1)
@@ -56,11 +57,11 @@ def test_a_broker_that_crashed_comes_back_with_its_data(single: Cluster) -> None
     single.restart(1)
     after = single.brokers[0]
     assert (after.port, after.pid != before.pid) == (before.port, True)
-    assert workload.watermarks(single.bootstrap_servers, "survives", 0) == (0, 3)
+    assert client.watermarks(single.bootstrap_servers, "survives", 0) == (0, 3)
 
 
 def test_a_broker_that_was_told_to_end_ends_and_one_that_runs_is_not_started_twice(single: Cluster) -> None:
-    """SIGTERM is heeded; a second start of a running broker would fight for its data."""
+    """SIGTERM ends a broker; a running broker is not started a second time with the same data."""
     with pytest.raises(SandboxError, match="still runs"):
         single.restart(1)
     single.terminate(1)
@@ -70,39 +71,37 @@ def test_a_broker_that_was_told_to_end_ends_and_one_that_runs_is_not_started_twi
 
 
 def test_a_paused_broker_is_there_and_does_not_answer(single: Cluster) -> None:
-    """SIGSTOP makes the slow broker that timeouts are made for; SIGCONT ends it."""
+    """SIGSTOP makes a broker slow, as timeouts need it; SIGCONT lets it continue."""
     single.pause(1)
     try:
         assert single.alive(1)
-        assert workload.brokers_seen_by(single.bootstrap_servers, timeout_s=1) == frozenset()
+        assert client.visible_brokers(single.bootstrap_servers, timeout_s=1) == frozenset()
     finally:
         single.resume(1)
-    workload.wait_until(
-        lambda: workload.brokers_seen_by(single.bootstrap_servers) == {1}, 30, "the resumed broker answers"
-    )
+    client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
 def test_nothing_is_left_when_the_owner_is_killed() -> None:
-    """SIGKILL to the process that started a sandbox: it cannot clean up, and still broker, keeper and data go."""
+    """After SIGKILL of the process that started a sandbox, broker, supervisor and data are gone."""
     with owner() as process:
-        said = json.loads(process.stdout.readline()) if process.stdout else {}
-        folder = Path(said["dir"])
-        broker, keeper = identify(said["pid"]), read_process(folder / "keeper.json")
+        record = json.loads(process.stdout.readline()) if process.stdout else {}
+        folder = Path(record["dir"])
+        broker, supervisor = identify(record["pid"]), read_process(folder / "supervisor.json")
         assert broker is not None
-        assert keeper.alive()
+        assert supervisor.alive()
         process.kill()
     assert broker.wait_gone(30)
-    assert keeper.wait_gone(30)
+    assert supervisor.wait_gone(30)
     assert not folder.exists()
 
 
-def test_nothing_is_left_running_when_the_keeper_is_killed() -> None:
-    """The keeper itself can be killed too: Linux ends the brokers with it, and `stop` removes what it could not."""
-    cluster = start(1, name="keeperless", heap_mib=256)
+def test_nothing_is_left_running_when_the_supervisor_is_killed() -> None:
+    """Linux kills the brokers with their supervisor, and `stop` removes the remaining data."""
+    cluster = start(1, name="unsupervised", heap_mib=256)
     try:
         broker = identify(cluster.brokers[0].pid)
         assert broker is not None
-        assert read_process(cluster.dir / "keeper.json").send(9)
+        assert read_process(cluster.dir / "supervisor.json").send(9)
         assert broker.wait_gone(30)
     finally:
         stop(cluster)
@@ -110,7 +109,7 @@ def test_nothing_is_left_running_when_the_keeper_is_killed() -> None:
 
 
 def test_stopping_twice_is_stopping_and_a_paused_broker_does_not_hold_it_up() -> None:
-    """SIGTERM is not heard by a stopped process; the end of a sandbox must not wait for one."""
+    """A process after SIGSTOP ignores SIGTERM; the end of a sandbox does not wait for it."""
     cluster = start(1, name="paused-end", heap_mib=256)
     broker = identify(cluster.brokers[0].pid)
     assert broker is not None
@@ -123,16 +122,16 @@ def test_stopping_twice_is_stopping_and_a_paused_broker_does_not_hold_it_up() ->
 
 
 def test_a_broker_that_dies_at_start_says_why() -> None:
-    """The message has the cause and the log, and nothing stays."""
-    with pytest.raises(SandboxError) as caught:
+    """The message has the cause and the log, and no data remains."""
+    with pytest.raises(SandboxError) as error:
         start(1, name="stillborn", properties={"metric.reporters": "no.such.Reporter"})
-    assert "broker 1 of stillborn died at start" in str(caught.value)
-    assert "ClassNotFoundException: no.such.Reporter" in str(caught.value)
-    assert "broker-1.log" in str(caught.value)
+    assert "broker 1 of stillborn died at start" in str(error.value)
+    assert "ClassNotFoundException: no.such.Reporter" in str(error.value)
+    assert "broker-1.log" in str(error.value)
 
 
 def test_a_configuration_that_cannot_be_says_why(tmp_path: Path) -> None:
-    """Refused before any broker starts, with the value; the data's folder is gone."""
+    """The error comes before any broker starts and names the value; the data folder is removed."""
     with pytest.raises(SandboxError, match=r"Invalid value many for configuration num\.io\.threads"):
         start(1, name="misconfigured", properties={"num.io.threads": "many"}, base_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -141,42 +140,44 @@ def test_a_configuration_that_cannot_be_says_why(tmp_path: Path) -> None:
 def test_a_named_sandbox_goes_on_after_its_command_and_ends_when_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`up` in a process that ends, `status` and `down` in others; `up` of a name that is up is refused."""
+    """`up`, `status` and `down` run in different processes; a second `up` of a name is refused."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    up = "from reconciler.sandbox.named import up; up('stays', 1, heap_mib=256)"
+    up = "from reconciler.sandbox.registry import up; up('stays', 1, heap_mib=256)"
     subprocess.run([sys.executable, "-W", "error", "-c", up], check=True, timeout=120)
     try:
-        cluster = named.status("stays")
+        cluster = registry.status("stays")
         assert cluster is not None
         assert cluster.cluster_id == CLUSTER_ID
-        assert workload.brokers_seen_by(cluster.bootstrap_servers) == {1}
+        assert client.visible_brokers(cluster.bootstrap_servers) == {1}
         broker = identify(cluster.brokers[0].pid)
         with pytest.raises(SandboxError, match="is up already"):
-            named.up("stays", 1)
+            registry.up("stays", 1)
     finally:
-        ended = named.down("stays")
-    assert ended
-    assert named.status("stays") is None
+        was_running = registry.down("stays")
+    assert was_running
+    assert registry.status("stays") is None
     assert isinstance(broker, Process)
     assert not broker.alive()
 
 
 def test_an_interrupted_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed before the sandbox was handed over, `up` leaves no sandbox, whatever it had started."""
+    """If `up` is killed before it detaches the sandbox, no sandbox remains."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", "from reconciler.sandbox.named import up; up('cut', 1)"]) as process:
-        workload.wait_until(
+    with subprocess.Popen(
+        [sys.executable, "-c", "from reconciler.sandbox.registry import up; up('cut', 1)"]
+    ) as process:
+        client.wait_until(
             lambda: any(tmp_path.glob("kafka-sandbox-cut-*/node-1.json")), 60, "a broker of `up`", every_s=0.02
         )
         (record,) = tmp_path.glob("kafka-sandbox-cut-*/node-1.json")
-        broker, keeper = read_process(record), read_process(record.parent / "keeper.json")
+        broker, supervisor = read_process(record), read_process(record.parent / "supervisor.json")
         assert broker.alive()
         process.kill()
     assert broker.wait_gone(30)
-    assert keeper.wait_gone(30)
+    assert supervisor.wait_gone(30)
     assert not record.parent.exists()
-    assert named.status("cut") is None
+    assert registry.status("cut") is None
 
 
 def owner() -> "subprocess.Popen[str]":

@@ -1,4 +1,4 @@
-"""Fetching jars, with the real Ivy and the real registry: small lists, empty caches."""
+"""Jars are fetched with the real Ivy from the real registry: short lists, empty caches."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """A folder with a list of one small jar, taken from the committed one, as version 1."""
+    """A folder with a list of one small jar of the committed list, as version 1."""
     (small,) = (jar for jar in read_list(DEFAULT_VERSION) if jar.name == "jspecify")
     line = f"{small.sha256}  {small.organisation}:{small.name}:{small.revision}\n"
     folder = tmp_path / "lists"
@@ -24,23 +24,25 @@ def lists(tmp_path: Path) -> Path:
 
 
 def test_an_empty_cache_is_filled_and_a_damaged_one_mended(lists: Path, tmp_path: Path) -> None:
-    """A second call downloads nothing; a jar that was changed in the cache is fetched again, and said so."""
-    said: list[str] = []
-    folder = fetch("1", cache=tmp_path / "cache", lists=lists, progress=said.append)
+    """A second call downloads nothing; a changed jar is fetched again, with a message."""
+    messages: list[str] = []
+    folder = fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append)
     (jar,) = folder.glob("*.jar")
-    assert said[-1].endswith("1 of 1 jars")
-    said.clear()
-    assert fetch("1", cache=tmp_path / "cache", lists=lists, progress=said.append) == folder
-    assert said == []
-    whole = jar.read_bytes()
+    assert messages[-1].endswith("1 of 1 jars")
+    messages.clear()
+    assert fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append) == folder
+    assert messages == []
+    content = jar.read_bytes()
     jar.write_bytes(b"tampered")
-    assert fetch("1", cache=tmp_path / "cache", lists=lists, progress=said.append) == folder
-    assert "is damaged" in said[0]
-    assert jar.read_bytes() == whole
+    assert fetch("1", cache=tmp_path / "cache", lists=lists, progress=messages.append) == folder
+    assert "is damaged" in messages[0]
+    assert jar.read_bytes() == content
 
 
 def test_a_download_that_is_not_the_listed_one_is_refused_by_name(lists: Path, tmp_path: Path) -> None:
-    """What a registry or a proxy changed must not run: the jar is named and nothing is installed."""
+    """A jar that a registry or a proxy changed must not run: the error names it, and nothing is
+    installed.
+    """
     path = lists / "jars-1.sha256"
     path.write_text("0" * 64 + path.read_text()[64:])
     with pytest.raises(SandboxError, match=r"jspecify-.*\.jar does not have the sha256 000000000000"):
@@ -49,30 +51,32 @@ def test_a_download_that_is_not_the_listed_one_is_refused_by_name(lists: Path, t
 
 
 def test_a_failed_download_is_one_sentence_with_its_log(lists: Path, tmp_path: Path) -> None:
-    """A jar that is not there, or a network that is not: what is missing, and where Ivy's words are."""
+    """The message says what is missing and where Ivy's log is."""
     with (lists / "jars-1.sha256").open("a") as file:
         file.write("0" * 64 + "  org.apache.kafka:no-such-artifact:1\n")
-    with pytest.raises(SandboxError) as caught:
+    with pytest.raises(SandboxError) as error:
         fetch("1", cache=tmp_path / "cache", lists=lists)
-    message = str(caught.value)
+    message = str(error.value)
     assert "could not fetch" in message
     assert "\n" not in message
     assert "no-such-artifact" in Path(message.rpartition("log in ")[2]).read_text()
 
 
 def test_two_at_once_end_with_one_whole_cache(lists: Path, tmp_path: Path) -> None:
-    """Two processes with an empty cache: both succeed, with the same folder, and no half-written one beside it."""
+    """Two processes with an empty cache both succeed with the same folder, and leave no partial
+    one.
+    """
     code = (
         "import sys; from pathlib import Path; from reconciler.sandbox.jars import fetch;"
         "print(fetch('1', cache=Path(sys.argv[1]), lists=Path(sys.argv[2])))"
     )
     argv = [sys.executable, "-c", code, str(tmp_path / "cache"), str(lists)]
     with (
-        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as one,
-        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as two,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as first,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as second,
     ):
-        answers = {process.communicate(timeout=120)[0].strip() for process in (one, two)}
-        codes = {one.returncode, two.returncode}
+        answers = {process.communicate(timeout=120)[0].strip() for process in (first, second)}
+        codes = {first.returncode, second.returncode}
     assert codes == {0}
     assert len(answers) == 1
     assert sorted(path.name for path in (tmp_path / "cache" / "1").iterdir() if path.is_dir()) == [

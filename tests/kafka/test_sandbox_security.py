@@ -1,4 +1,4 @@
-"""The second listener lets in whom it knows, to what was granted, and nobody else; the plain one stays open."""
+"""The second listener accepts its users with their granted permissions; the plain one stays open."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,15 +7,15 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
-from reconciler.kafka import workload
-from reconciler.kafka.grants import Grant, grant
-from reconciler.kafka.workload import Topic
+from reconciler.sandbox import client as sandbox_client
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import SecureAccess, Security
+from tests.kafka.acls import Grant, grant
 
 pytestmark = pytest.mark.brokers
 
-USERS = {"reader": "r3ader", "nobody": "n0body"}
+USERS = {"reader": "r3ader", "powerless": "p0werless"}
 
 
 @pytest.fixture(scope="module")
@@ -29,36 +29,40 @@ def guarded() -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_user_sees_what_was_granted_and_no_more(guarded: Cluster, mechanism: str) -> None:
-    """Over TLS, by either mechanism: DESCRIBE on one topic shows that topic, and hides the other without an error."""
-    seen, hidden = f"seen-{mechanism}", f"hidden-{mechanism}"
-    workload.create_topics(guarded.bootstrap_servers, [Topic(seen), Topic(hidden)])
-    grant(guarded.bootstrap_servers, [Grant("reader", AclOperation.DESCRIBE, ResourceType.TOPIC, seen)])
+    """Over TLS, with either mechanism, a user with DESCRIBE on one topic sees only that topic."""
+    visible, hidden = f"visible-{mechanism}", f"hidden-{mechanism}"
+    sandbox_client.create_topics(guarded.bootstrap_servers, [Topic(visible), Topic(hidden)])
+    grant(guarded.bootstrap_servers, [Grant("reader", AclOperation.DESCRIBE, ResourceType.TOPIC, visible)])
     topics = (
         client(access(guarded), access(guarded).client("reader", mechanism=mechanism)).list_topics(timeout=10).topics
     )
-    assert seen in topics
+    assert visible in topics
     assert hidden not in topics
-    nothing = client(access(guarded), access(guarded).client("nobody", mechanism=mechanism)).list_topics(timeout=10)
-    assert nothing.topics == {}
+    metadata = client(access(guarded), access(guarded).client("powerless", mechanism=mechanism)).list_topics(timeout=10)
+    assert metadata.topics == {}
 
 
 def test_a_wrong_password_and_a_missing_certificate_are_refused(guarded: Cluster, tmp_path: Path) -> None:
-    """Neither a stranger nor a client that cannot verify the brokers gets an answer."""
-    known = access(guarded).client("reader")
-    distrusting = {name: value for name, value in known.items() if name != "ssl.ca.location"}
-    for properties in (known | {"sasl.password": "wrong"}, distrusting, {"security.protocol": "PLAINTEXT"}):
+    """A client with a wrong password or without the certificate gets no answer."""
+    properties = access(guarded).client("reader")
+    without_certificate = {name: value for name, value in properties.items() if name != "ssl.ca.location"}
+    for client_properties in (
+        properties | {"sasl.password": "wrong"},
+        without_certificate,
+        {"security.protocol": "PLAINTEXT"},
+    ):
         with pytest.raises(KafkaException):
-            client(access(guarded), properties).list_topics(timeout=3)
+            client(access(guarded), client_properties).list_topics(timeout=3)
 
 
 def test_the_plain_listener_stays_all_powerful(guarded: Cluster) -> None:
-    """Tools and workload go on as on any sandbox."""
-    workload.create_topics(guarded.bootstrap_servers, [Topic("plain")])
-    workload.commit(guarded.bootstrap_servers, "plain", {("plain", 0): 0})
+    """Tools and client calls work as on any sandbox."""
+    sandbox_client.create_topics(guarded.bootstrap_servers, [Topic("plain")])
+    sandbox_client.commit(guarded.bootstrap_servers, "plain", {("plain", 0): 0})
 
 
 def test_passwords_are_not_shown(guarded: Cluster) -> None:
-    """A cluster that is printed by a failing test must not teach secrets."""
+    """The output of a failing test must not contain a password."""
     assert "r3ader" not in repr(guarded)
     assert "r3ader" not in repr(Security(USERS))
 
@@ -69,5 +73,5 @@ def access(cluster: Cluster) -> SecureAccess:
 
 
 def client(secure: SecureAccess, properties: dict[str, str]) -> AdminClient:
-    silent = {"error_cb": lambda _: None, "log_level": 0}
-    return AdminClient({"bootstrap.servers": secure.bootstrap_servers} | properties | silent)
+    no_output = {"error_cb": lambda _: None, "log_level": 0}
+    return AdminClient({"bootstrap.servers": secure.bootstrap_servers} | properties | no_output)

@@ -1,4 +1,7 @@
-"""What differs between the Kafkas that `make test-matrix` runs: said as a claim about each version, so that neither is skipped in silence."""
+"""Differences between the Kafka versions of `make test-matrix`.
+
+Each test states a claim about each version, so that no version is skipped silently.
+"""
 
 from uuid import uuid4
 
@@ -6,11 +9,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reconciler.errors import SandboxError
-from reconciler.kafka import group_listing, workload
-from reconciler.kafka.commit_record import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.workload import Topic
+from reconciler.kafka.consumer_offsets_records import NO_TOPIC_ID, CommitKey, CommitValue, decode_commit, decode_key
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupType
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.tools import kafka_version, run_tool
 
@@ -18,33 +23,36 @@ pytestmark = pytest.mark.brokers
 
 
 def commits_of(cluster: Cluster, group: str) -> list[bytes]:
-    """The values of a group's commits, as they lie in the log."""
+    """The values of a group's commits in the log."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid4().hex, "enable.partition.eof": True}
     )
     try:
         parts = consumer.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
         consumer.assign([TopicPartition("__consumer_offsets", number, OFFSET_BEGINNING) for number in parts])
-        found, ended = [], 0
-        while ended < len(parts):
+        values, partitions_read = [], 0
+        while partitions_read < len(parts):
             message = consumer.poll(20)
             assert message is not None
             if message.error():
-                ended += 1
+                partitions_read += 1
                 continue
             key = decode_key(message.key())
             if isinstance(key, CommitKey) and key.group == group and message.value():
-                found.append(message.value())
-        return found
+                values.append(message.value())
+        return values
     finally:
         consumer.close()
 
 
 def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster) -> None:
-    """Value version 4 holds the id, and version 3 none: there a commit for an earlier topic of the name shows by its offset only. Both are read."""
+    """Value version 4 has the topic id, version 3 does not; the program reads both.
+
+    With version 3 only the offset shows a commit for an earlier topic of the same name.
+    """
     topic, group = f"versioned-{uuid4().hex[:8]}", f"versioned-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
     [value] = commits_of(cluster, group)
     carries = kafka_version(cluster) >= (4, 2)
     assert int.from_bytes(value[:2], "big") == (4 if carries else 3)
@@ -55,16 +63,19 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
 
 
 def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:
-    """Share and Streams groups came with Kafka 4. Before it there are neither tools for them nor ids that only the old list call knows."""
+    """Share and Streams groups exist from Kafka 4 on.
+
+    Earlier versions have no tools for them, and no ids that only the old list call returns.
+    """
     topic, group = f"listed-{uuid4().hex[:8]}", f"listed-{uuid4().hex[:8]}"
-    workload.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    workload.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
-    found = group_listing.list_groups(connection, hidden=True)
-    assert found.hidden_unread is None
-    assert found.groups[group].type is GroupType.CLASSIC
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
+    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
+    listing = list_groups(session, hidden=True)
+    assert listing.hidden_unread is None
+    assert listing.groups[group].type is GroupType.CLASSIC
     if kafka_version(cluster) < (4,):
-        assert all(each.listed for each in found.groups.values())
+        assert all(metadata.listed for metadata in listing.groups.values())
         for tool in ("kafka-share-groups", "kafka-streams-groups"):
             with pytest.raises(SandboxError, match=f"has no {tool}"):
                 run_tool(cluster, tool, "--list")

@@ -1,4 +1,7 @@
-"""How hard Hypothesis tries: HYPOTHESIS_PROFILE=quick (the default), ci, soak or mutants. No deadline: the machine is shared."""
+"""Number of Hypothesis examples: HYPOTHESIS_PROFILE=quick (the default), ci, soak or mutants.
+
+There is no deadline per example, because the machine may have other work.
+"""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Invariant 1: no action rests on an Unread fact; it becomes Blocked, with the reason."""
+"""Invariant 1: no action rests on an unknown fact; it becomes Blocked, with the reason."""
 
 from dataclasses import replace
 from random import Random
@@ -7,16 +7,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.model.action import Action
 from reconciler.model.plan import Blocked
-from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from tests.strategies.worlds import GROUP_FACTS, PARTITION_FACTS, SNAPSHOT_FACTS, World, worlds
 
-UNREAD = Unread("knocked out")
+UNREAD = Unknown("knocked out")
 
 
 def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
-    """The facts that an action of its sort rests on, whatever the rules of its policy."""
+    """Return the facts that every action of this type rests on, whatever the rules of its policy."""
     match action:
         case DeleteRecords():
             facts, topic = snapshot.partitions[action.partition], snapshot.topics[action.partition.topic]
@@ -43,13 +46,15 @@ def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
 
 @given(worlds())
 def test_every_fact_that_an_action_rests_on_was_read(world: World) -> None:
-    """Looked up in the snapshot, not in what the action says about itself."""
+    """The check reads the snapshot and not the action's own copy of the facts."""
     for action in world.plan().actions:
-        assert not [fact for fact in needed(action, world.snapshot) if isinstance(fact, Unread)], action
+        assert not [fact for fact in needed(action, world.snapshot) if isinstance(fact, Unknown)], action
 
 
 def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
-    """The snapshot with one more fact unread, or several answers of one partition."""
+    """Return the snapshot with one more unknown fact, or with several unknown offsets of one
+    partition.
+    """
     sort = r.choice(("partitions", "offsets", "groups", "topics", "snapshot"))
     if sort in ("partitions", "offsets") and snapshot.partitions:
         key = r.choice(list(snapshot.partitions))
@@ -74,21 +79,23 @@ def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
 
 @given(worlds(), st.integers(0, 2**48))
 def test_knowing_less_never_does_more(world: World, seed: int) -> None:
-    """Each action of the plan with one fact less is an action of the plan with it, unchanged."""
-    known = world.plan()
+    """Every action of the plan with one unknown fact more is also an action of the plan without it."""
+    full_plan = world.plan()
     less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
-    assert set(less.actions) <= set(known.actions)
+    assert set(less.actions) <= set(full_plan.actions)
 
 
 @given(worlds(), st.integers(0, 2**48))
 def test_what_is_no_longer_done_says_why(world: World, seed: int) -> None:
-    """An action that goes because a fact went becomes Blocked with that fact's reason; or its leader is tolerated in the doubt."""
-    known = world.plan()
+    """An action that needs the fact becomes Blocked with the fact's reason, or its leader is
+    tolerated.
+    """
+    full_plan = world.plan()
     less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
     decided = {decision.address: decision for decision in less.decisions}
-    for action in set(known.actions) - set(less.actions):
-        whole = replace(action.address, partition=-1)
-        decision = decided.get(action.address, decided.get(whole))
+    for action in set(full_plan.actions) - set(less.actions):
+        parent = replace(action.address, partition=-1)
+        decision = decided.get(action.address, decided.get(parent))
         if isinstance(action, ElectLeader) and not isinstance(decision, Blocked):
             continue
         assert isinstance(decision, Blocked), (action, decision)

@@ -1,17 +1,21 @@
-"""Invariant 2: every DeleteRecords target is an absolute offset with log_start < target <= stable_end as observed in the scan."""
+"""Invariant 2: every DeleteRecords target is absolute, with log_start < target <= stable_end of the
+scan.
+"""
 
 from hypothesis import given
 
-from reconciler.model.action import DeleteRecords
+from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import recheck
-from reconciler.plan.within import within
+from reconciler.plan.review import restrict_to
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, floor_worlds, two_days
 
 
 @given(floor_worlds())
 def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(world: World) -> None:
-    """Of the scan's own facts, so -1 is impossible, and what is still open stays."""
+    """The bounds come from the scan's facts, so -1 is impossible and records of open transactions
+    stay.
+    """
     for action in world.plan().actions:
         assert isinstance(action, DeleteRecords)
         facts = world.snapshot.partitions[action.partition]
@@ -25,10 +29,10 @@ def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(world: W
 
 @given(two_days())
 def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[World, World]) -> None:
-    """An intersection may lower it, never to the log start; a recheck leaves it as it is."""
+    """An intersection may lower the target, but not to the log start; a recheck does not change it."""
     world, other = days
     planned = world.plan()
-    for action in within(planned, other.plan()).actions:
+    for action in restrict_to(planned, other.plan()).actions:
         if not isinstance(action, DeleteRecords):
             continue
         assert action.seen.log_start < action.before_offset <= action.seen.stable_end

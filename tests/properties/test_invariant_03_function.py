@@ -1,4 +1,7 @@
-"""Invariant 3: the plan is a function of (manifests, snapshot): manifest order, dict order and the wall clock change nothing."""
+"""Invariant 3: the plan is a function of manifests and snapshot.
+
+The order of manifests and of dictionaries and the wall clock change nothing.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,7 +11,7 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.plan import document, recheck
+from reconciler.plan import plan_file, recheck
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, worlds
 
@@ -17,13 +20,15 @@ T = TypeVar("T")
 
 @given(worlds(), st.integers(0, 2**48))
 def test_no_order_changes_a_plan(world: World, seed: int) -> None:
-    """Policies, waivers, topics, groups and partitions shuffled; readers are sorted by contract."""
+    """The order of policies, waivers, topics, groups and partitions is random; consumers are sorted
+    by contract.
+    """
     r = Random(seed)
 
     def shuffled(items: Iterable[T]) -> list[T]:
-        made = list(items)
-        r.shuffle(made)
-        return made
+        shuffled_items = list(items)
+        r.shuffle(shuffled_items)
+        return shuffled_items
 
     planned = world.plan()
     facts = replace(
@@ -31,20 +36,20 @@ def test_no_order_changes_a_plan(world: World, seed: int) -> None:
         topics=dict(shuffled(world.snapshot.topics.items())),
         groups=dict(shuffled(world.snapshot.groups.items())),
         partitions={
-            name: replace(one, offsets_at=dict(shuffled(one.offsets_at.items())))
-            for name, one in shuffled(world.snapshot.partitions.items())
+            name: replace(facts, offsets_at=dict(shuffled(facts.offsets_at.items())))
+            for name, facts in shuffled(world.snapshot.partitions.items())
         },
     )
     again = replace(
         world, policies=tuple(shuffled(world.policies)), waivers=tuple(shuffled(world.waivers)), snapshot=facts
     ).plan()
     assert again == planned
-    assert document.digest(again) == document.digest(planned)
+    assert plan_file.digest(again) == plan_file.digest(planned)
 
 
 @given(worlds())
 def test_a_plan_made_later_of_the_same_facts_is_the_same(world: World) -> None:
-    """Time enters with the snapshot only: a recheck at another moment changes nothing but clocks and expiry."""
+    """Time comes only from the snapshot: a recheck at another time changes only clocks and expiry."""
     planned = world.plan()
     assert world.plan() == planned
     early, late = (

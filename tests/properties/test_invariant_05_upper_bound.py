@@ -1,10 +1,15 @@
-"""Invariant 5, the planner's part: what goes on after a recheck is never more than what the plan said, whatever happened in between."""
+"""Invariant 5, for the planner: after a recheck, no more remains than the plan says, whatever
+changed.
+"""
 
 from hypothesis import given
 
-from reconciler.model.action import DeleteGroup, DeleteRecords, Election, ElectLeader
+from reconciler.model.election import Election
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, two_days
@@ -12,19 +17,21 @@ from tests.strategies.worlds import World, two_days
 
 @given(two_days())
 def test_what_goes_on_is_an_action_of_the_plan_untouched(days: tuple[World, World]) -> None:
-    """In the plan's order; and every action of the plan has exactly one end."""
+    """The order is that of the plan, and every action of the plan has exactly one result."""
     world, now = days
     planned = world.plan()
     checked = recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5)
-    ended = {outcome.action.address for outcome in checked.outcomes}
-    assert checked.remaining == tuple(action for action in planned.actions if action.address not in ended)
+    finished = {outcome.action.address for outcome in checked.outcomes}
+    assert checked.remaining == tuple(action for action in planned.actions if action.address not in finished)
     assert len(checked.outcomes) + len(checked.remaining) == len(planned.actions)
     assert all(outcome.sends == 0 and outcome.removed_max == 0 for outcome in checked.outcomes)
 
 
 @given(two_days())
 def test_a_purge_that_goes_on_costs_nobody_more_than_the_plan_said(days: tuple[World, World]) -> None:
-    """Neither more records than planned, nor a reader that was not accepted, nor one that skips more than planned."""
+    """No action deletes more records than planned, ignores another consumer, or skips more of its
+    records.
+    """
     world, now = days
     planned = world.plan()
     for action in recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5).remaining:

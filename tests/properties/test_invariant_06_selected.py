@@ -1,19 +1,21 @@
-"""Invariant 6, the planner's part: only subjects selected by some policy are touched, and each by a policy that selects it."""
+"""Invariant 6, for the planner: a policy touches only subjects that it selects."""
 
 import fnmatch
 import re
 
 from hypothesis import given
 
-from reconciler.kinds import GroupRemoval, LeaderPolicy, RetentionFloor
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
+from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import World, worlds
 
 
 def meant(text: str, name: str) -> bool:
-    """Another reading of a selector than the program's."""
+    """A second implementation of selectors, independent of the program."""
     if text.startswith("regex:"):
         return re.search(rf"\A(?:{text.removeprefix('regex:')})\Z", name) is not None
     return text == name or ("*" in text and fnmatch.fnmatchcase(name, text))
@@ -21,7 +23,9 @@ def meant(text: str, name: str) -> bool:
 
 @given(worlds())
 def test_each_action_is_selected_by_its_policy(world: World) -> None:
-    """By name or pattern, not excepted, on a partition that the policy means; and on a subject that the scan saw."""
+    """An action matches a name or pattern, no exception, its policy's partitions, and a scanned
+    subject.
+    """
     by_address = {policy.address: policy for policy in world.policies}
     for action in world.plan().actions:
         policy = by_address[action.address.policy_address]
@@ -53,22 +57,24 @@ def test_each_action_is_selected_by_its_policy(world: World) -> None:
 
 @given(worlds())
 def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
-    """Needs name the policies' own selectors, a recheck's the plan's own subjects; no wish is empty."""
-    needs = planner.needs(world.policies, NOW_MS)
+    """A plan requests the policies' selectors, a recheck the plan's own subjects; no request is
+    empty.
+    """
+    needs = planner.scan_request(world.policies, NOW_MS)
     for topics in needs.topics:
         assert topics.topics
         assert topics.partitions is None or topics.partitions
     for groups in needs.groups:
         assert groups.groups
     planned = world.plan()
-    again = recheck.needs(planned)
-    asked = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
+    again = recheck.scan_request(planned)
+    requested = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
     acted = {
         (action.partition.topic, action.partition.partition)
         for action in planned.actions
         if isinstance(action, DeleteRecords | ElectLeader)
     }
-    assert asked == acted
+    assert requested == acted
     removed = {action.group for action in planned.actions if isinstance(action, DeleteGroup)}
     assert sum(len(need.groups) for need in again.groups) == len(removed)
     assert all(any(s.matches(name) for need in again.groups for s in need.groups) for name in removed)
@@ -76,7 +82,9 @@ def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
 
 @given(worlds())
 def test_every_selected_live_subject_has_one_decision(world: World) -> None:
-    """Nothing is passed over in silence: a topic or group that a policy means is decided, alone or with its policy."""
+    """Every topic and group that a policy selects has a decision, alone or together with its
+    policy.
+    """
     decided = {decision.address for decision in world.plan().decisions}
     for policy in world.policies:
         if policy.address in decided:

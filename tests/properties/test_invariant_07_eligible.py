@@ -1,5 +1,8 @@
-"""Invariant 7: a group is removed only while listed, of a declared type, EMPTY and, unless `idleFor: 0s` was said for its exact name,
-idle by evidence. Internal, underscore-by-pattern and compact-only topics are never truncated.
+"""Invariant 7: only eligible groups are removed and only eligible topics are truncated.
+
+A group is removed only while it is listed, of a declared type, EMPTY and, unless `idleFor: 0s`
+stands for its exact name, idle by evidence. Internal and compacted topics are never truncated, nor
+are topics with an underscore that a pattern selects.
 """
 
 from dataclasses import replace
@@ -8,18 +11,15 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.kinds import GroupRemoval, RetentionFloor
-from reconciler.model.action import (
-    Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-)
-from reconciler.model.plan import Plan, in_order
-from reconciler.model.snapshot import GroupState, GroupType, Unread
+from reconciler.model.action import Action
+from reconciler.model.election import Election
+from reconciler.model.plan import Plan, sort_decisions
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
+from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies.examples import purge, removal
 from tests.strategies.facts import NOW_MS
 from tests.strategies.worlds import MAX_OFFSET, World, worlds
@@ -71,41 +71,43 @@ def test_only_topics_that_qualify_lose_records(world: World) -> None:
 
 
 def forged(world: World, r: Random) -> Plan:
-    """A plan of actions that no policy would make, as if edited into a file: every partition purged, every group removed."""
+    """A plan that no policy makes, as if a user edited the file: it deletes from every partition
+    and removes every group.
+    """
     snapshot = world.snapshot
     actions: list[Action] = [
         purge(
-            one.topic,
-            one.partition,
+            partition.topic,
+            partition.partition,
             policy="forged",
             log_start=0,
             end=MAX_OFFSET,
             before_offset=r.randint(1, MAX_OFFSET),
-            consumers=Consumers.IGNORE,
+            consumers=LagPolicy.IGNORE,
             except_groups=("*",),
         )
-        for one in snapshot.partitions
+        for partition in snapshot.partitions
     ]
     actions += [
         removal(
             name,
             policy="forged",
             idle_for_ms=0,
-            type=r.choice(list(GroupType)) if isinstance(group.type, Unread) else group.type,
+            type=r.choice(list(GroupType)) if isinstance(group.type, Unknown) else group.type,
             fingerprint=str(group.fingerprint),
             last_activity_ms=None,
             newest_record=None,
         )
         for name, group in snapshot.groups.items()
     ]
-    return replace(world.plan(), decisions=in_order(actions))
+    return replace(world.plan(), decisions=sort_decisions(actions))
 
 
 @given(worlds(), st.integers(0, 2**48))
 def test_no_plan_file_gets_past_these_rules(world: World, seed: int) -> None:
-    """Whatever was edited into it, recheck lets only through what may be touched at all."""
-    made = forged(world, Random(seed))
-    for action in recheck.recheck(made, world.cluster, world.waivers, world.snapshot, NOW_MS).remaining:
+    """A recheck passes only eligible subjects, whatever a user wrote into the file."""
+    forged_plan = forged(world, Random(seed))
+    for action in recheck.recheck(forged_plan, world.cluster, world.waivers, world.snapshot, NOW_MS).remaining:
         match action:
             case DeleteRecords(partition=partition):
                 topic = world.snapshot.topics[partition.topic]

@@ -1,5 +1,6 @@
-"""Invariant 9: tightening a limit never adds an action; adding a `keep` rule never raises a floor; intersecting with a reviewed plan
-never adds or enlarges.
+"""Invariant 9: a tighter limit adds no action, a further `keep` rule raises no floor.
+
+The intersection with a reviewed plan never adds or enlarges an action.
 """
 
 from dataclasses import replace
@@ -9,12 +10,15 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reconciler.model.action import Action, DeleteRecords
+from reconciler.model.action import Action
 from reconciler.model.names import Address
 from reconciler.model.plan import Decision, Plan, Satisfied
-from reconciler.plan import document, limits
-from reconciler.plan.document.digest import bound
-from reconciler.plan.within import Entry, compare, within
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.plan import limits, plan_file
+from reconciler.plan.diff import ActionDiff, compare
+from reconciler.plan.plan_file import approved_fields as bound
+from reconciler.plan.review import restrict_to
+from tests.strategies.examples import unchecked
 from tests.strategies.worlds import (
     World,
     cluster,
@@ -32,7 +36,7 @@ limit_specs = seeded(limit_spec)
 
 
 def limited(world: World, spec: dict[str, Any]) -> World:
-    """The same world under these limits."""
+    """The same input with these limits."""
     old = world.cluster.spec
     changed = old.limits.model_copy(update={_snake(key): value for key, value in spec.items()})
     cluster = world.cluster.model_copy(update={"spec": old.model_copy(update={"limits": changed})})
@@ -44,9 +48,9 @@ def _snake(name: str) -> str:
 
 
 @given(worlds(), limit_specs, limit_specs)
-def test_limits_never_change_what_a_plan_holds(world: World, one: dict[str, int], other: dict[str, int]) -> None:
-    """They refuse; they do not pick."""
-    assert limited(world, one).plan().decisions == limited(world, other).plan().decisions
+def test_limits_never_change_what_a_plan_holds(world: World, first: dict[str, int], second: dict[str, int]) -> None:
+    """Limits refuse a plan; they do not select actions."""
+    assert limited(world, first).plan().decisions == limited(world, second).plan().decisions
 
 
 @given(worlds(), limit_specs, st.integers(0, 100))
@@ -65,7 +69,7 @@ def test_a_waiver_less_never_lets_more_pass(world: World) -> None:
 
 @given(worlds(), st.randoms(use_true_random=True))
 def test_an_action_less_never_refuses_more(world: World, random: Random) -> None:
-    """What a review cut away cannot make a limit worse; the wholes of shares stay."""
+    """An intersection makes no limit worse; the totals of percentages stay the same."""
     actions = world.plan().actions
     fewer = limits.verdicts([a for a in actions if random.random() < 0.5], world.cluster, (), world.snapshot)
     every = limits.verdicts(actions, world.cluster, (), world.snapshot)
@@ -73,7 +77,7 @@ def test_an_action_less_never_refuses_more(world: World, random: Random) -> None
 
 
 def with_another_rule(r: Random) -> tuple[World, World]:
-    """A floor, and the same floor with one more rule, on the same facts."""
+    """A floor and the same floor with one more rule, on the same facts."""
     less = floor(r)
     rules = keep(r, exact=False)
     old = less.spec.keep
@@ -84,13 +88,13 @@ def with_another_rule(r: Random) -> tuple[World, World]:
     }
     more = less.model_copy(update={"spec": less.spec.model_copy(update={"keep": old.model_copy(update=extra)})})
     facts = snapshot(r, instants_of((less, more)))
-    made = World(cluster(r), (less,), (), facts)
-    return made, replace(made, policies=(more,))
+    floor_world = World(cluster(r), (less,), (), facts)
+    return floor_world, replace(floor_world, policies=(more,))
 
 
 @given(seeded(with_another_rule))
 def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
-    """On the same facts: what was in place stays in place, and what is purged is purged no further."""
+    """On the same facts, satisfied partitions stay satisfied, and no deletion goes further."""
     less, more = pair
     decided = {decision.address: decision for decision in less.plan().decisions}
     for action in more.plan().actions:
@@ -102,7 +106,7 @@ def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
 
 
 def no_larger(action: Action, bound: Action) -> bool:
-    """Same subject and incarnation, and at most as much."""
+    """The action has the same subject and topic id, and is not larger."""
     if isinstance(action, DeleteRecords):
         skips = dict(bound.skips) if isinstance(bound, DeleteRecords) else {}
         return (
@@ -123,69 +127,77 @@ def _request(action: Any) -> tuple[object, ...]:
 
 
 def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
-    """Every action of `result` is bounded by the plan's and by the reviewed one's."""
-    planned, known = ({action.address: action for action in one.actions} for one in (plan, reviewed))
+    """Assert that the plan and the reviewed plan bound every action of `result`."""
+    planned_actions, reviewed_actions = (
+        {action.address: action for action in compared_plan.actions} for compared_plan in (plan, reviewed)
+    )
     for action in result.actions:
-        assert no_larger(action, planned[action.address])
-        assert no_larger(action, known[action.address])
+        assert no_larger(action, planned_actions[action.address])
+        assert no_larger(action, reviewed_actions[action.address])
     assert [d.address for d in result.decisions] == [d.address for d in plan.decisions]
 
 
 @given(two_days())
 def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> None:
-    """The same policies on the facts of another day."""
+    """The same policies with the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
-    bounded_by(within(plan, reviewed), plan, reviewed)
-    assert within(plan, plan) == plan
+    bounded_by(restrict_to(plan, reviewed), plan, reviewed)
+    assert restrict_to(plan, plan) == plan
 
 
 def tampered(plan: Plan, r: Random) -> Plan:
-    """Numbers changed, actions moved under each other's addresses, some left out: whatever an editor can do to a file."""
+    """Edit a plan as a user could edit a file: change numbers, swap addresses, remove actions."""
     addresses = [decision.address for decision in plan.decisions]
-    found: dict[Address, Decision] = {}
+    edited: dict[Address, Decision] = {}
     for decision in plan.decisions:
         if isinstance(decision, DeleteRecords):
-            seen = replace(decision.seen, log_start=r.choice((0, decision.seen.log_start, 10**6)))
+            observed = replace(decision.seen, log_start=r.choice((0, decision.seen.log_start, 10**6)))
             guard = replace(decision.guard, accepted=r.choice(((), decision.guard.accepted)))
             offset = r.choice((1, decision.before_offset, decision.before_offset + r.randint(-9, 9), 10**9))
-            decision = replace(decision, seen=seen, before_offset=offset, guard=guard)
+            decision = unchecked(decision, seen=observed, before_offset=offset, guard=guard)
         if r.random() < 0.2:
-            decision = replace(decision, address=r.choice(addresses))
+            decision = unchecked(decision, address=r.choice(addresses))
         if r.random() < 0.9:
-            found[decision.address] = decision
-    return replace(plan, decisions=tuple(found[address] for address in sorted(found)), expires_at_ms=0)
+            edited[decision.address] = decision
+    return replace(plan, decisions=tuple(edited[address] for address in sorted(edited)), expires_at_ms=0)
 
 
 @given(two_days(), st.integers(0, 2**48), st.booleans())
 def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed: int, same: bool) -> None:
-    """Whatever stands in the reviewed file."""
+    """The bound holds whatever the reviewed file contains."""
     plan = days[0].plan()
     reviewed = tampered(days[0 if same else 1].plan(), Random(seed))
-    bounded_by(within(plan, reviewed), plan, reviewed)
+    bounded_by(restrict_to(plan, reviewed), plan, reviewed)
 
 
 @given(two_days())
 def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World, World]) -> None:
-    """And what it calls gone one way is new the other way. But for logs that begin elsewhere: lower is larger, and higher is nothing to tell."""
+    """An action that is gone in one direction is new in the other.
+
+    The exception is a log with another start: a lower target is larger, and a higher one is not
+    reported.
+    """
     old, new = (day.plan() for day in days)
     entries = list(compare(old, new).entries())
-    told = [entry for entry in entries if not log_moved(entry) or bound(some(entry.old)) != bound(some(entry.new))]
-    assert (not told) == (document.digest(old) == document.digest(new))
-    assert all(entry.change.value == "larger" for entry in entries if entry not in told)
+    reported = [
+        entry for entry in entries if not log_moved(entry) or bound(required(entry.old)) != bound(required(entry.new))
+    ]
+    assert (not reported) == (plan_file.digest(old) == plan_file.digest(new))
+    assert all(entry.change.value == "larger" for entry in entries if entry not in reported)
     flip = {"new": "gone", "gone": "new", "larger": "smaller", "smaller": "larger", "changed": "changed"}
     assert [(e.address, flip[e.change.value]) for e in entries if not log_moved(e)] == [
         (e.address, e.change.value) for e in compare(new, old).entries() if not log_moved(e)
     ]
 
 
-def log_moved(entry: Entry) -> bool:
-    """Whether both plans purge there, and from another start."""
+def log_moved(entry: ActionDiff) -> bool:
+    """Whether both plans delete records there, from different log starts."""
     old, new = entry.old, entry.new
     return (
         isinstance(old, DeleteRecords) and isinstance(new, DeleteRecords) and old.seen.log_start != new.seen.log_start
     )
 
 
-def some(action: Action | None) -> Action:
+def required(action: Action | None) -> Action:
     assert action is not None
     return action

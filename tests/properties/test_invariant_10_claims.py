@@ -1,14 +1,18 @@
-"""Invariant 10: a subject claimed by two policies is never acted upon; a group that a floor waits for counts as claimed by it."""
+"""Invariant 10: no action on a subject that two policies select.
+
+A floor also claims the groups whose offsets it waits for.
+"""
 
 from collections import Counter
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from reconciler.kinds import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
-from reconciler.model.action import DeleteGroup, Mode
+from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from tests.properties.test_invariant_06_selected import meant
 from tests.strategies.worlds import World, worlds
 
@@ -16,7 +20,9 @@ Subject = tuple[str, str, int]
 
 
 def claimed(policy: Policy, snapshot: ClusterSnapshot) -> set[Subject]:
-    """Every (kind, name, partition) that a policy claims, worked out the slow way; groups have partition -1."""
+    """Compute every (kind, name, partition) that a policy claims, with a slow algorithm; groups
+    have partition -1.
+    """
     numbers = range(3)
     match policy:
         case RetentionFloor(spec=spec):
@@ -55,7 +61,7 @@ def sort_of(action: object) -> str:
 
 @given(worlds(), st.sets(st.sampled_from(Mode), min_size=1))
 def test_a_subject_of_two_policies_is_left_alone(world: World, modes: set[Mode]) -> None:
-    """Also where only one of the two is to be carried out."""
+    """This holds also if the targets select only one of the two policies."""
     claims = Counter(subject for policy in world.policies for subject in claimed(policy, world.snapshot))
     for action in world.plan(modes=modes).actions:
         assert action.mode in modes
@@ -69,7 +75,9 @@ def test_a_subject_of_two_policies_is_left_alone(world: World, modes: set[Mode])
 
 @given(worlds(), st.sets(st.sampled_from(Mode), min_size=1))
 def test_a_group_that_a_floor_waits_for_is_not_removed(world: World, modes: set[Mode]) -> None:
-    """Whoever names a group in unreadBy claims its commits; also where the floor is not to be carried out now."""
+    """A floor claims the commits of each group in unreadBy, also if the targets do not select the
+    floor.
+    """
     awaited = {
         group
         for policy in world.policies
@@ -86,7 +94,7 @@ def test_a_group_that_a_floor_waits_for_is_not_removed(world: World, modes: set[
 
 @given(worlds())
 def test_nothing_is_blocked_for_a_quarrel_that_is_none(world: World) -> None:
-    """Blocked B105 stands only where another policy of the kind claims the same subject."""
+    """Block B105 appears only if another policy of the kind claims the same subject."""
     claims = Counter(subject for policy in world.policies for subject in claimed(policy, world.snapshot))
     exact = Counter((policy.address.kind, s) for policy in world.policies for s in _exact(policy))
     for decision in world.plan().decisions:

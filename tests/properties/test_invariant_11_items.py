@@ -1,4 +1,7 @@
-"""Invariant 11: one item's failure never hides, stops or fakes another's; a run that did not finish says so in its exit code."""
+"""Invariant 11: the failure of one item never hides, stops or falsifies the result of another.
+
+A run that did not finish reports it in its exit code.
+"""
 
 import tempfile
 from pathlib import Path
@@ -8,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.apply.results import exit_code
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import TABLE, Operation
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords
+from reconciler.apply.tuning import Tuning
+from reconciler.kafka.error_mapping import TABLE, Operation
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import election, purge, removal, run
 
@@ -24,17 +29,17 @@ NAMES = [f"group-{number}" for number in range(GROUPS)]
 
 
 def world() -> tuple[FakeCluster, list[Action]]:
-    made = FakeCluster()
-    made.create_topic("wide", PARTITIONS)
-    made.produce("wide", dict.fromkeys(range(PARTITIONS), 10))
+    cluster = FakeCluster()
+    cluster.create_topic("wide", PARTITIONS)
+    cluster.produce("wide", dict.fromkeys(range(PARTITIONS), 10))
     for name in NAMES:
-        made.commit(name, {ATS[0]: 3})
+        cluster.commit(name, {ATS[0]: 3})
     for at in ATS[::2]:
-        made.partition(at).replicas = (*made.partition(at).replicas[1:], made.partition(at).replicas[0])
-    actions: list[Action] = [purge(made, at, 7) for at in ATS]
-    actions += [removal(made, name) for name in NAMES]
-    actions += [election(made, at) for at in ATS[::2]]
-    return made, actions
+        cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
+    actions: list[Action] = [purge(cluster, at, 7) for at in ATS]
+    actions += [removal(cluster, name) for name in NAMES]
+    actions += [election(cluster, at) for at in ATS[::2]]
+    return cluster, actions
 
 
 def subject(action: Action) -> tuple[Operation, object]:
@@ -47,21 +52,24 @@ def subject(action: Action) -> tuple[Operation, object]:
             return Operation.ELECT_LEADER, action.partition
 
 
-def carried_out(made: FakeCluster, action: Action) -> bool:
+def carried_out(cluster: FakeCluster, action: Action) -> bool:
     match action:
         case DeleteRecords():
-            return made.partition(action.partition).log_start == action.before_offset
+            return cluster.partition(action.partition).log_start == action.before_offset
         case DeleteGroup():
-            return action.group not in made.groups
+            return action.group not in cluster.groups
         case _:
-            return made.partition(action.partition).leader == action.leader_wanted
+            return cluster.partition(action.partition).leader == action.leader_wanted
 
 
 @st.composite
 def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> list[Fault]:
-    """For some of the subjects a code of the table, for ever or for a while, carried out or not where that is open."""
-    made = []
-    for one in draw(st.lists(st.sampled_from(subjects), unique=True, max_size=3)):
+    """For some subjects a broker answers an error code, for some time or always.
+
+    The request has its effect or not, if the code leaves that open.
+    """
+    fault_lists = []
+    for subject in draw(st.lists(st.sampled_from(subjects), unique=True, max_size=3)):
         # More elections than a broker takes is the whole request's answer, not one partition's.
         codes = [
             code
@@ -75,8 +83,10 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
             KafkaError.NETWORK_EXCEPTION,
             KafkaError._ALL_BROKERS_DOWN,
         )
-        made.append(Fault(operation, code, frozenset({one}), unclear and draw(st.booleans()), draw(st.integers(1, 9))))
-    return made
+        fault_lists.append(
+            Fault(operation, code, frozenset({subject}), unclear and draw(st.booleans()), draw(st.integers(1, 9)))
+        )
+    return fault_lists
 
 
 @FEWER
@@ -89,27 +99,26 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
     st.sampled_from([1, 3, 100]),
 )
 def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: int) -> None:
-    """With whatever neighbours fail: the status of each item is the one it gets in a run of its own with the same answers."""
-    sizes = Settings(
-        records_per_call=size, groups_per_call=size, elections_per_call=size, attempts=4, leader_seen_ms=200
-    )
+    """Each item has the same status alone and beside failing items, if the answers are the same."""
+    tuning = Tuning(batch_max=size, attempts=4, effect_wait_ms=200)
     with tempfile.TemporaryDirectory() as folder:
         together, actions = world()
-        together.faults = [_copy(fault) for each in faults for fault in each]
-        outcomes = {o.action.address: o for o in run(together, actions, Path(folder), settings=sizes).outcomes}
+        together.faults = [_copy(fault) for operation_faults in faults for fault in operation_faults]
+        outcomes = {o.action.address: o for o in run(together, actions, Path(folder), tuning=tuning).outcomes}
         assert len(outcomes) == len(actions)
-        troubled = {(fault.operation, one) for each in faults for fault in each for one in fault.subjects or ()}
+        all_faults = [fault for operation_faults in faults for fault in operation_faults]
+        troubled = {(fault.operation, name) for fault in all_faults for name in fault.subjects or ()}
         for action in actions:
             outcome = outcomes[action.address]
             if subject(action) not in troubled:
                 assert outcome.status is Status.APPLIED
                 continue
             alone, same = world()
-            alone.faults = [_copy(fault) for each in faults for fault in each]
-            (twin,) = [each for each in same if each.address == action.address]
-            (ended,) = run(alone, [twin], Path(folder), settings=sizes, run_id="alone").outcomes
-            assert outcome.status is ended.status
-            assert outcome.code == ended.code
+            alone.faults = [_copy(fault) for fault in all_faults]
+            (twin,) = [candidate for candidate in same if candidate.address == action.address]
+            (outcome_alone,) = run(alone, [twin], Path(folder), tuning=tuning, run_id="alone").outcomes
+            assert outcome_alone.status is outcome.status
+            assert outcome_alone.code == outcome.code
 
 
 @FEWER
@@ -124,30 +133,32 @@ def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: in
 def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
     faults: tuple[list[Fault], ...], stop_at: int | None
 ) -> None:
-    """Done is done, nothing done is nothing done, and 0 means that every action is as wanted or waits."""
+    """The status and the effect agree, and exit code 0 means that every action is satisfied or
+    waits.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        made, actions = world()
-        made.faults = [fault for each in faults for fault in each]
+        cluster, actions = world()
+        cluster.faults = [fault for operation_faults in faults for fault in operation_faults]
         outcomes = run(
-            made,
+            cluster,
             actions,
             Path(folder),
-            settings=Settings(
-                records_per_call=3, groups_per_call=2, elections_per_call=2, attempts=3, leader_seen_ms=200
-            ),
-            stop=lambda: stop_at is not None and len(made.requests) > stop_at,
+            tuning=Tuning(batch_max=2, attempts=3, effect_wait_ms=200),
+            stop=lambda: stop_at is not None and len(cluster.requests) > stop_at,
         ).outcomes
         for outcome in outcomes:
             match outcome.status:
                 case Status.APPLIED | Status.SATISFIED:
-                    assert carried_out(made, outcome.action)
+                    assert carried_out(cluster, outcome.action)
                 case Status.STALE | Status.WAITING | Status.BLOCKED | Status.NOT_ATTEMPTED:
-                    assert not carried_out(made, outcome.action)
+                    assert not carried_out(cluster, outcome.action)
                 case Status.FAILED:
-                    assert outcome.removed_max > 0 or outcome.read_back is None or not carried_out(made, outcome.action)
+                    assert (
+                        outcome.removed_max > 0 or outcome.read_back is None or not carried_out(cluster, outcome.action)
+                    )
         code = exit_code(outcomes)
         fine = all(o.status in (Status.APPLIED, Status.SATISFIED, Status.WAITING) for o in outcomes)
-        changed = any(carried_out(made, action) for action in actions)
+        changed = any(carried_out(cluster, action) for action in actions)
         assert (code == 0) == fine
         if changed and not fine:
             assert code == 5

@@ -1,4 +1,4 @@
-"""Whatever stands in a manifest file: a set or diagnostics, never a traceback, never a hang; and schemas agree with models."""
+"""Any manifest file yields a set or diagnostics, never a traceback or a hang; schemas and models agree."""
 
 import contextlib
 import io
@@ -15,10 +15,10 @@ from ruamel.yaml import YAML
 
 from reconciler.cli.app import run
 from reconciler.errors import ManifestsInvalid
-from reconciler.load.codes import CODES
-from reconciler.load.diagnostics import Diagnostic, Rendering, Severity, render
-from reconciler.load.files import checked, source_of
-from reconciler.load.source import Source
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, Severity, render
+from reconciler.manifest.error_codes import CODES
+from reconciler.manifest.files import source_of, validate_sources
+from reconciler.manifest.source_file import SourceFile
 from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
 
 ROOT = Path(__file__).parents[2]
@@ -26,118 +26,125 @@ NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schemas" / "manifest.json").read_text(encoding="utf-8")))
 TEXT_LINE = re.compile(r"(error|warning)\[M\d{3}\]: .|  +--> .| +\|( |$)| \d+ \|( |$)|  += .|$")
 ACROSS = frozenset(code for code in CODES if code[1] in "34") | {"M207"}
-"""Rules across manifests: no matter of one document's schema."""
+"""Rules across manifests, which the schema of one document cannot express."""
 ONLY_LOADED = frozenset({"M206", "M210", "M123", "M122"})
-"""Time, whether a regular expression compiles, and days that no month has."""
+"""Rules about time, valid regular expressions, and days that no month has."""
 
 
 def loaded(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
-    """Whether the set is valid, and what was said. Anything but ManifestsInvalid is what this file looks for."""
-    files: list[Source | Diagnostic] = [source_of(f"{number}.yaml", content) for number, content in enumerate(contents)]
+    """Return whether the set is valid, and its diagnostics. Any exception but ManifestsInvalid is a bug."""
+    files: list[SourceFile | Diagnostic] = [
+        source_of(f"{number}.yaml", content) for number, content in enumerate(contents)
+    ]
     try:
-        made = checked(files, now_ms=NOW_MS)
+        manifests = validate_sources(files, now_ms=NOW_MS)
     except ManifestsInvalid as invalid:
-        return False, tuple(each for each in invalid.diagnostics if isinstance(each, Diagnostic))
-    for part in made.each():
+        return False, tuple(diagnostic for diagnostic in invalid.diagnostics if isinstance(diagnostic, Diagnostic))
+    for part in manifests.by_cluster():
         assert part.files
-    return True, made.warnings
+    return True, manifests.warnings
 
 
-def held_to_their_promise(valid: bool, found: tuple[Diagnostic, ...], text: str) -> None:
-    """Every diagnostic points into the file, says what it should and renders in every format."""
-    assert valid is not any(each.severity is Severity.ERROR for each in found)
+def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: str) -> None:
+    """Every diagnostic points into the file, has all its parts and renders in every format."""
+    assert valid is not any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for each in found:
-        assert each.code in CODES
-        assert each.message
-        assert each.hint
-        if each.place.line and each.place.path == "0.yaml":
-            assert each.place.line <= len(lines)
-            assert 1 <= each.place.column <= len(lines[each.place.line - 1]) + 1
-            assert (each.end_line, each.end_column) >= (each.place.line, each.place.column)
+    for diagnostic in diagnostics:
+        assert diagnostic.code in CODES
+        assert diagnostic.message
+        assert diagnostic.hint
+        if diagnostic.location.line and diagnostic.location.path == "0.yaml":
+            assert diagnostic.location.line <= len(lines)
+            assert 1 <= diagnostic.location.column <= len(lines[diagnostic.location.line - 1]) + 1
+            assert (diagnostic.end_line, diagnostic.end_column) >= (
+                diagnostic.location.line,
+                diagnostic.location.column,
+            )
     for rendering in Rendering:
-        shown = render(found, rendering)
-        shown.encode("utf-8")
+        output = render(diagnostics, rendering)
+        output.encode("utf-8")
         if rendering is Rendering.TEXT:
-            assert all(TEXT_LINE.match(line) for line in shown.split("\n")), "text of a manifest made a line of its own"
+            assert all(TEXT_LINE.match(line) for line in output.split("\n")), (
+                "text of a manifest made a line of its own"
+            )
         if rendering is Rendering.GITHUB:
-            assert all(line.startswith(("::error ", "::warning ")) for line in shown.splitlines())
+            assert all(line.startswith(("::error ", "::warning ")) for line in output.splitlines())
         if rendering in (Rendering.JSON, Rendering.SARIF):
-            json.loads(shown)
+            json.loads(output)
 
 
 @given(st.one_of(text_soup, st.text(max_size=200)))
 def test_any_text(text: str) -> None:
-    """Never a traceback, never a hang: any text at all."""
-    valid, found = loaded(text.encode("utf-8", errors="surrogatepass"))
-    held_to_their_promise(valid, found, text)
-    event("valid" if valid else found[0].code)
+    """Any text yields diagnostics or a set."""
+    valid, diagnostics = loaded(text.encode("utf-8", errors="surrogatepass"))
+    check_diagnostics(valid, diagnostics, text)
+    event("valid" if valid else diagnostics[0].code)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
-    """Never a traceback, never a hang: any bytes at all."""
-    _, found = loaded(content)
+    """Any bytes yield diagnostics or a set."""
+    _, diagnostics = loaded(content)
     for rendering in Rendering:
-        render(found, rendering)
+        render(diagnostics, rendering)
 
 
 @given(mutated_text(), mutated_text())
-def test_mutated_examples(text: str, beside: str) -> None:
-    """Never a traceback, never a hang: valid manifests, cut, doubled, swapped and overwritten, two files at a time."""
-    valid, found = loaded(text.encode(), beside.encode())
-    held_to_their_promise(valid, found, text)
-    event("valid" if valid else found[0].code)
+def test_mutated_examples(text: str, second_text: str) -> None:
+    """Valid manifests, cut, doubled, swapped and overwritten, two files at a time."""
+    valid, diagnostics = loaded(text.encode(), second_text.encode())
+    check_diagnostics(valid, diagnostics, text)
+    event("valid" if valid else diagnostics[0].code)
 
 
 def codes_of(document: dict[str, Any]) -> set[str]:
-    """Errors of one document on its own."""
-    _, found = loaded(json.dumps(document, ensure_ascii=False).encode())
-    return {each.code for each in found} - ACROSS
+    """Return the error codes of one document on its own."""
+    _, diagnostics = loaded(json.dumps(document, ensure_ascii=False).encode())
+    return {diagnostic.code for diagnostic in diagnostics} - ACROSS
 
 
 @given(valid_manifests())
 def test_valid_manifests_are_accepted_by_both(document: dict[str, Any]) -> None:
-    """What is valid by construction is accepted by the schema and by the models."""
+    """The schema and the models accept every document that is valid by construction."""
     assert not codes_of(document)
     SCHEMA.validate(document)
 
 
 @given(changed_manifests())
 def test_schema_and_models_agree(document: dict[str, Any]) -> None:
-    """Both accept or both refuse, apart from what a schema cannot express: each exception is listed here."""
-    refused = codes_of(document)
+    """Both accept or both refuse, except for the listed rules that a schema cannot express."""
+    by_models = codes_of(document)
     by_schema = SCHEMA.is_valid(document)
-    event(f"refused: {bool(refused)}, by schema: {not by_schema}")
+    event(f"refused: {bool(by_models)}, by schema: {not by_schema}")
     if by_schema:
-        assert not refused - ONLY_LOADED, refused
+        assert not by_models - ONLY_LOADED, by_models
     else:
-        assert refused, next(SCHEMA.iter_errors(document)).message
+        assert by_models, next(SCHEMA.iter_errors(document)).message
 
 
 @given(changed_manifests())
 def test_blocks_and_flows_are_one(document: dict[str, Any]) -> None:
-    """The same data written as blocks and as one line yields the same errors."""
+    """Block style and flow style of the same data give the same errors."""
     stream = io.StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
     writer.dump(document, stream)
-    _, found = loaded(stream.getvalue().encode())
+    _, diagnostics = loaded(stream.getvalue().encode())
     text = stream.getvalue()
-    if "!!" in text or "&" in text:  # the writer's own doing
+    if "!!" in text or "&" in text:  # the writer added a tag or an anchor
         return
-    assert {each.code for each in found} - ACROSS == codes_of(document)
+    assert {diagnostic.code for diagnostic in diagnostics} - ACROSS == codes_of(document)
 
 
 @given(
     st.one_of(text_soup, st.text(max_size=200), mutated_text()), st.sampled_from(["text", "json", "github", "sarif"])
 )
-def test_the_command_answers_0_or_1(text: str, rendering: str) -> None:
-    """`validate` as a command: exit 0 or 1 whatever the file holds; a bug would be exit 1 with a sentence that says so."""
-    said = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said):
+def test_the_command_exits_with_0_or_1(text: str, rendering: str) -> None:
+    """`validate` exits with 0 or 1 for any file; a bug would be exit 1 with a message that says so."""
+    stderr = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(stderr):
         path = Path(folder) / "manifest.yaml"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
         code = run(["validate", str(path), "-o", rendering])
     assert code in (0, 1)
-    assert "this is a bug" not in said.getvalue()
+    assert "this is a bug" not in stderr.getvalue()

@@ -13,20 +13,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from reconciler.apply.journal import FileJournal
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import Operation
-from reconciler.kinds import Policy
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.model.entry import Event
+from reconciler.apply.tuning import Tuning
+from reconciler.journal.entry import Event
+from reconciler.journal.journal import file_journal
+from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import GroupState
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
+from reconciler.policies import Policy
 from tests.fakes.cluster import FakeCluster, Fault, Request
-from tests.fakes.lab import Lab
 from tests.fakes.runs import Ticker, run
+from tests.fakes.timed_cluster import TimedCluster
 from tests.strategies.facts import NOW_MS, SECOND, cluster, floor, leaders, removal
 
 TOPICS = {"orders": 2, "clicks": 1}
@@ -118,9 +120,9 @@ class Storm(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lab = Lab(NOW_MS)
+        self.lab = TimedCluster(NOW_MS)
         self.folder = tempfile.TemporaryDirectory()
-        self.journal = FileJournal(Path(self.folder.name) / "journal.jsonl")
+        self.journal = file_journal(Path(self.folder.name) / "journal.jsonl")
         self.policies: list[Policy] = []
         self.planned: Plan | None = None
         self.bound: dict[tuple[str, int], int] = {}
@@ -197,7 +199,7 @@ class Storm(RuleBasedStateMachine):
                 )
 
     def _plan(self) -> Plan:
-        needs = planner.needs(self.policies, self.lab.now_ms)
+        needs = planner.scan_request(self.policies, self.lab.now_ms)
         snapshot = self.lab.snapshot(needs, self.journal.last_purges())
         made = cluster(limits=OPEN)
         return planner.plan(cluster=made, policies=self.policies, waivers=(), snapshot=snapshot)
@@ -211,7 +213,7 @@ class Storm(RuleBasedStateMachine):
         stop_at: int | None = None,
         size: int = 100,
     ) -> list[Outcome]:
-        needs = recheck.needs(planned)
+        needs = recheck.scan_request(planned)
         snapshot = self.lab.snapshot(needs, self.journal.last_purges())
         checked = recheck.recheck(planned, cluster(limits=OPEN), (), snapshot, self.lab.now_ms)
         if any(not verdict.passed for verdict in checked.limits):
@@ -230,15 +232,12 @@ class Storm(RuleBasedStateMachine):
             journal=self.journal,
             clock=clock,
             stop=lambda: stop_at is not None and len(self.lab.cluster.requests) > stop_at,
-            settings=Settings(
-                records_per_call=size,
-                groups_per_call=size,
-                elections_per_call=size,
+            tuning=Tuning(
+                batch_max=size,
                 # One thread: the world is held against each request as it goes out.
-                leaders_at_once=1,
-                calls_per_leader=1,
+                lanes_at_once=1,
                 attempts=3,
-                leader_seen_ms=300,
+                effect_wait_ms=300,
             ),
             run_id=f"run-{self.runs}",
         ).outcomes
@@ -307,7 +306,7 @@ class Storm(RuleBasedStateMachine):
 class _LabClock(Ticker):
     """Time passes for the world as well; what is to happen between two tries happens while the applier sleeps."""
 
-    def __init__(self, lab: Lab, watch: "_Watch") -> None:
+    def __init__(self, lab: TimedCluster, watch: "_Watch") -> None:
         super().__init__(lab.now_ms)
         self.lab = lab
         self.watch = watch
@@ -335,7 +334,7 @@ class _Watch:
         }
         self.removed: set[str] = set()
         self.happened = False
-        for name in ("cluster_id", "partitions_now", "committed", "groups_now", "elect_leaders", "refresh"):
+        for name in ("cluster_id", "read_partitions", "read_positions", "read_groups", "elect_leaders", "refresh"):
             setattr(self, name, getattr(self.cluster, name))
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:
@@ -369,7 +368,7 @@ class _Watch:
             case Operation.DELETE_GROUP:
                 for group in request.subjects:
                     action = self.removals[str(group)]
-                    now = self.cluster.groups_now([str(group)])[str(group)]
+                    now = self.cluster.read_groups([str(group)])[str(group)]
                     assert (now.listed, now.state, now.type) == (True, GroupState.EMPTY, action.seen.type)
                     assert now.fingerprint == action.seen.fingerprint
             case Operation.ELECT_LEADER:

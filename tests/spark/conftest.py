@@ -1,4 +1,7 @@
-"""One warm Spark session for all tests here. Scans run on the shared brokers, on topics and groups of each test's own."""
+"""One warm Spark session for all tests of this folder.
+
+Scans run on the shared brokers, on topics and groups with unique names.
+"""
 
 import time
 import uuid
@@ -7,11 +10,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import Needs
-from reconciler.model.snapshot import ClusterSnapshot, Unread
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.scan import Engine, scan
+from reconciler.scan.scan import SparkTarget, scan
 
 Scan = Callable[..., ClusterSnapshot]
 
@@ -22,23 +26,22 @@ def connection(cluster: Cluster) -> Connection:
 
 
 @pytest.fixture
-def scanned(connection: Connection, engine: Engine) -> Scan:
-    """`scanned(needs)`: a snapshot of the shared cluster, in the warm session."""
+def scanned(connection: Connection, engine: SparkTarget) -> Scan:
+    """`scanned(needs)` returns a snapshot of the shared cluster from the warm session."""
 
     def run(
-        needs: Needs,
+        needs: ScanRequest,
         *,
-        last_purges: Mapping[TopicPartition, int] | Unread | None = None,
+        last_purges: Mapping[TopicPartition, int] | Unknown | None = None,
         progress: Callable[[str], None] = lambda _said: None,
     ) -> ClusterSnapshot:
         return scan(
             needs,
-            connection,
+            KafkaSession(connection),
             observed_at_ms=time.time_ns() // 1_000_000,
             last_purges={} if last_purges is None else last_purges,
             engine=engine,
             progress=progress,
-            timeout_s=20.0,
         )
 
     return run

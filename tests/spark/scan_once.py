@@ -1,7 +1,7 @@
-"""One scan as a process of its own, for engines that cannot share a process: arguments in, the snapshot as text out.
+"""Runs one scan as a process and prints the snapshot, for engines that cannot share a process.
 
-python scan_once.py BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]; ENGINE is a Spark master or an sc:// address. OBSERVED_AT_MS is fixed,
-so that equal clusters give equal snapshots.
+python scan_once.py BOOTSTRAP TOPIC GROUP ENGINE [CONF=VALUE …]; ENGINE is a Spark master or an
+sc:// address. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
 """
 
 import pprint
@@ -9,11 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from reconciler.kafka.connect import Connection
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.scan.scan import Engine, close, scan
-from reconciler.scan.session import Start
+from reconciler.scan.scan import SparkTarget, close, scan
+from reconciler.scan.session import PendingSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 OBSERVED_AT_MS = 1_000_000
 
 
-def needs(topic: str, group: str) -> Needs:
-    return Needs(
+def needs(topic: str, group: str) -> ScanRequest:
+    return ScanRequest(
         topics=(
-            TopicNeed(
+            TopicRequest(
                 topics=(Selector(topic),),
                 offsets=True,
                 instants_ms=(0, 5_000),
@@ -32,46 +33,47 @@ def needs(topic: str, group: str) -> Needs:
                 named_groups=frozenset({group}),
             ),
         ),
-        groups=(GroupNeed(groups=(Selector(f"{group}*"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector(f"{group}*"),), activity=True),),
         topic_records=True,
     )
 
 
 def as_text(snapshot: ClusterSnapshot, topic: str, group: str) -> str:
-    """What this topic and these groups came to; other tests' subjects come and go on a shared cluster."""
+    """The facts of this topic and these groups only; other tests change the shared cluster."""
     partitions = {str(key): value for key, value in snapshot.partitions.items()}
     groups = {name: value for name, value in snapshot.groups.items() if name.startswith(group)}
     return pprint.pformat((snapshot.topics[topic], partitions, groups, snapshot.groups_incomplete), width=160)
 
 
 def shipped_to(session: "SparkSession") -> str:
-    """Where a worker of this session found the readers."""
+    """The path from which a worker of this session imported the code."""
 
     def where(batches):  # type: ignore[no-untyped-def]
         import pyarrow as pa
 
-        import reconciler.kafka.facts
+        import reconciler.scan.task_rows
 
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"path": [reconciler.kafka.facts.__file__]})
+            yield pa.RecordBatch.from_pydict({"path": [reconciler.scan.task_rows.__file__]})
 
     (row,) = session.range(0, 1, 1, 1).mapInArrow(where, "path string").collect()
     return str(row["path"])
 
 
 def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> None:
-    pairs = dict(each.split("=", 1) for each in conf)
-    chosen = Engine(remote=engine, conf=pairs) if engine.startswith("sc://") else Engine(master=engine, conf=pairs)
+    pairs = dict(pair.split("=", 1) for pair in conf)
+    target = (
+        SparkTarget(remote=engine, conf=pairs) if engine.startswith("sc://") else SparkTarget(master=engine, conf=pairs)
+    )
     snapshot = scan(
         needs(topic, group),
-        Connection(tuple(bootstrap.split(","))),
+        KafkaSession(Connection(tuple(bootstrap.split(",")))),
         observed_at_ms=OBSERVED_AT_MS,
         last_purges={},
-        engine=chosen,
-        progress=lambda said: print(said, file=sys.stderr),
-        timeout_s=30.0,
+        engine=target,
+        progress=lambda message: print(message, file=sys.stderr),
     )
-    print("code from", shipped_to(Start(chosen).result()), file=sys.stderr)
+    print("code from", shipped_to(PendingSession(target).result()), file=sys.stderr)
     close()
     print(as_text(snapshot, topic, group))
 

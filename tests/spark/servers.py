@@ -1,14 +1,18 @@
-"""Spark's own servers, started from the pip package: a standalone cluster and a Connect server, on loopback, ended with the test."""
+"""Starts Spark's own servers from the pip package: a standalone cluster and a Connect server.
+
+They listen on loopback and end with the test.
+"""
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from reconciler.kafka.workload import wait_until
+from reconciler.sandbox.client import wait_until
 from reconciler.sandbox.ports import free_addresses, listens
 
 _SPEC = find_spec("pyspark")  # does not import it, which takes half a second
@@ -18,7 +22,8 @@ HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 120
 CONNECT_LOG = "connect.log"
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""JVM flags for servers that live for minutes: most of what they do is to start and to compile."""
+"""JVM flags for servers that run for minutes and spend most of that time on start and compilation.
+"""
 
 
 GUARD = """\
@@ -36,11 +41,15 @@ server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 threading.Thread(target=end_with_parent, daemon=True).start()
 os._exit(server.wait() & 0xFF)
 """
-"""Runs a server until it ends or standard input is closed, which happens also where the process that started it is killed."""
+"""Runs a server until it ends, or until standard input closes, which also happens if its parent is
+killed.
+"""
 
 
 def free_port() -> int:
-    """A port that no outgoing connection is given by chance before the server listens there."""
+    """A port outside the range of outgoing connections, so that it stays free until the server
+    listens.
+    """
     return free_addresses(1)[0].port
 
 
@@ -48,7 +57,10 @@ def free_port() -> int:
 def process(
     log: Path, *command: str, environment: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A server with its words in `log`. It does not know this package: its directory is elsewhere and no path leads here."""
+    """Start a server with its output in `log`.
+
+    The server cannot import this package: it runs in another folder without a path to it.
+    """
     with log.open("wb") as out:
         started = subprocess.Popen(
             [sys.executable, "-S", "-c", GUARD, *command],
@@ -73,7 +85,10 @@ def process(
 
 
 def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool], what: str) -> None:
-    """Wait until `ready`. Raises RuntimeError at once where the server ended instead, TimeoutError after START_LIMIT_S."""
+    """Wait until `ready`.
+
+    Raises RuntimeError if the server ends first, TimeoutError after START_LIMIT_S.
+    """
 
     def ready_or_ended() -> bool:
         if server.poll() is not None:
@@ -83,9 +98,13 @@ def wait_for(server: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], b
     wait_until(ready_or_ended, START_LIMIT_S, what)
 
 
+def _registered(log: Path) -> bool:
+    return "Successfully registered with master" in log.read_text(errors="replace")
+
+
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """One Master and two Workers of one core each; its `spark://` address."""
+    """Run one Master and two Workers with one core each; yields the `spark://` address."""
     port, ui = free_port(), free_port()
     spark_class = str(HOME / "bin" / "spark-class")
     master = f"spark://127.0.0.1:{port}"
@@ -114,18 +133,16 @@ def standalone(folder: Path) -> Iterator[str]:
             )
             workers.append((server, log))
         for server, log in workers:
-            wait_for(
-                server,
-                log,
-                lambda log=log: "Successfully registered with master" in log.read_text(errors="replace"),
-                "a Spark worker",
-            )
+            wait_for(server, log, partial(_registered, log), "a Spark worker")
         yield master
 
 
 @contextmanager
 def connect_server(folder: Path, port: int | None = None, *, java_options: str = "") -> Iterator[str]:
-    """A Spark Connect server with two cores; its `sc://` address. Its log is CONNECT_LOG in the folder."""
+    """Run a Spark Connect server with two cores; yields the `sc://` address.
+
+    Its log is CONNECT_LOG in the folder.
+    """
     port = port or free_port()
     conf = {
         "spark.master": "local[2]",

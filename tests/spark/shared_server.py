@@ -1,7 +1,8 @@
-"""One Spark Connect server for all worker processes of a run, owned by the main process, which hands the tests out.
+"""One Spark Connect server for all worker processes of a run; the main process owns it.
 
-A worker asks for it by a file in a folder that all of them know, and the main process answers by another. So it is started once, when
-the first test needs it, and ends with the run, however a worker ended.
+A worker requests it by a file in a shared folder, and the main process answers by another file. So
+the server starts once, for the first test that needs it, and ends with the run, however a worker
+ended.
 """
 
 import threading
@@ -16,7 +17,7 @@ MARGIN_S = 30
 
 
 class SharedServer:
-    """The main process's side: a thread that waits for the first request."""
+    """The main process's part: a thread that waits for the first request."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -25,7 +26,7 @@ class SharedServer:
         self._thread.start()
 
     def close(self) -> None:
-        """End the server, if it was started."""
+        """End the server if it runs."""
         self._closing.set()
         self._thread.join()
 
@@ -47,7 +48,10 @@ class SharedServer:
 
 
 def ask(folder: Path) -> str:
-    """A worker's side: ask for the server and wait for its address. Raises RuntimeError where it did not start."""
+    """The worker's part: request the server and wait for its address.
+
+    Raises RuntimeError if the server does not start.
+    """
     (folder / "request").touch()
     answer = folder / "answer"
     deadline = time.monotonic() + START_LIMIT_S + MARGIN_S

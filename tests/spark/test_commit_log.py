@@ -1,4 +1,6 @@
-"""The commit log as our decoder reads it, against Kafka's own tool: every way in which a group can commit, on real brokers."""
+"""The decoded commit log agrees with Kafka's own tool, for every way of committing, on real
+brokers.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -9,13 +11,15 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from reconciler.kafka import workload
-from reconciler.kafka.commit_log import _consume, _Log, read_commit_log
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.listing import COMMIT_LOG_TOPIC
-from reconciler.kafka.workload import Record, Topic
+from reconciler.kafka.consumer_offsets import PartitionLog, consume, read_commit_log
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -25,7 +29,7 @@ PARTITIONS, RECORDS = 2, 10
 
 @contextmanager
 def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> Iterator[None]:
-    """A member of the new protocol that has committed these offsets and stays."""
+    """A member of the consumer protocol that has committed these offsets and stays."""
     silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
@@ -39,7 +43,7 @@ def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[
             consumer.poll(0.1)
             return len(consumer.assignment()) == PARTITIONS
 
-        workload.wait_until(joined, 60, f"an assignment for {group}")
+        client.wait_until(joined, 60, f"an assignment for {group}")
         consumer.commit(
             offsets=[TopicPartition(topic, number, offset) for number, offset in offsets.items()], asynchronous=False
         )
@@ -50,7 +54,9 @@ def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[
 def commit_in_transaction(
     servers: str, group: str, topic: str, offsets: Mapping[int, int], *, abort: bool
 ) -> Iterator[None]:
-    """The commit of a read-process-write loop: written before the block, in force or taken back after it."""
+    """Commit in a transaction, as a read-process-write loop does; the transaction ends after the
+    block.
+    """
     producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{group}-tx", "log_level": 0})
     producer.init_transactions(60)
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
@@ -68,10 +74,10 @@ def commit_in_transaction(
 
 
 def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], int]:
-    """CURRENT-OFFSET by group and partition, of `kafka-consumer-groups --describe --offsets`."""
-    chosen = [word for group in groups for word in ("--group", group)]
-    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *chosen)
-    found: dict[tuple[str, int], int] = {}
+    """CURRENT-OFFSET by group and partition, from `kafka-consumer-groups --describe --offsets`."""
+    group_arguments = [word for group in groups for word in ("--group", group)]
+    answer = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", *group_arguments)
+    offsets: dict[tuple[str, int], int] = {}
     names: list[str] = []
     for line in answer.splitlines():
         words = line.split()
@@ -79,37 +85,43 @@ def told_by_kafka(cluster: Cluster, groups: list[str]) -> dict[tuple[str, int], 
             names = words
         elif names and words and words[0] in groups:
             row = dict(zip(names, words, strict=False))
-            found[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
-    return found
+            offsets[row["GROUP"], int(row["PARTITION"])] = int(row["CURRENT-OFFSET"])
+    return offsets
 
 
 def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Classic and new-protocol members, standalone and transactional commits, with metadata and without: the same positions, each with
-    the topic's id, each a sign of life from after the test began."""
+    """Classic and consumer-protocol members, standalone and transactional commits give equal
+    offsets.
+
+    With and without metadata, each commit has the topic's id and an activity time after the start
+    of the test.
+    """
     servers = cluster.bootstrap_servers
     began_ms = time.time_ns() // 1_000_000
-    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
-    workload.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
+    client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    client.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
     names = ("classic", "new", "standalone", "noted", "transactional")
     groups = [f"{unique}-{name}" for name in names]
     classic, new, standalone, noted, transactional = groups
-    workload.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
-    workload.commit(servers, noted, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
+    client.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
+    client.commit(servers, noted, {(unique, 0): 5, (unique, 1): 6}, metadata="où en suis-je ?")
     with commit_in_transaction(servers, transactional, unique, {0: 7, 1: 8}, abort=False):
         pass
     with (
-        workload.member(servers, classic, [unique]),
+        client.member(servers, classic, [unique]),
         new_protocol_commits(servers, new, unique, {0: 1, 1: 2}),
     ):
-        everything = [(unique, number) for number in range(PARTITIONS)]
-        workload.wait_until(
-            lambda: set(workload.committed(servers, classic, everything).values()) == {RECORDS}, 60, "the commits"
+        partitions = [(unique, number) for number in range(PARTITIONS)]
+        client.wait_until(
+            lambda: set(kafka_client.committed_offsets(servers, classic, partitions).values()) == {RECORDS},
+            60,
+            "the commits",
         )
         expected = told_by_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
-    numbers = sorted(workload.partition_states(servers, COMMIT_LOG_TOPIC))
-    (batch,) = read_commit_log(connection, numbers)
+    numbers = sorted(client.partition_states(servers, COMMIT_LOG_TOPIC))
+    batch = read_commit_log(KafkaSession(connection), numbers)
     rows = batch.to_pylist()
     assert {(row["group"], row["partition"]): row["committed"] for row in rows if row["topic"] == unique} == expected
     # Brokers write no topic id with a transactional commit.
@@ -124,32 +136,35 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: Cluster, connection: Conne
     assert [row["error"] for row in rows if row["group"] is None] == [None] * len(numbers)
 
 
-def lives(connection: Connection, servers: str) -> dict[str, int]:
-    """Newest activity by group, of a log that was read to its end."""
-    (batch,) = read_commit_log(connection, sorted(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+def activities(connection: Connection, servers: str) -> dict[str, int]:
+    """Newest activity by group, after a complete read of the log."""
+    batch = read_commit_log(KafkaSession(connection), sorted(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     rows = batch.to_pylist()
     assert all(row["error"] is None for row in rows)
     return {row["group"]: row["last_activity_ms"] for row in rows if row["group"] and row["topic"] is None}
 
 
 def test_a_commit_that_was_taken_back_is_a_sign_of_life(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """A transaction that was aborted moves no position, and Kafka shows none; somebody was at work all the same."""
+    """An aborted transaction moves no offset, and Kafka shows none; it still counts as activity."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     group = f"{unique}-aborted"
     began_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, group, unique, {0: 1}, abort=True):
         pass
     assert told_by_kafka(cluster, [group]) == {}
-    assert lives(connection, servers)[group] >= began_ms - 1
+    assert activities(connection, servers)[group] >= began_ms - 1
 
 
 def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Commits behind one that waits for its transaction are read: the log was once read up to the stable end and called read, and
-    groups at work looked idle."""
+    """Commits after an open transaction are read.
+
+    The log was once read only up to the last stable offset and called complete, so that active
+    groups looked idle.
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
-    count = len(workload.partition_states(servers, COMMIT_LOG_TOPIC))
+    client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
+    count = len(client.partition_states(servers, COMMIT_LOG_TOPIC))
     waiting = f"{unique}-waiting"
     place = log_partition(waiting, count)
     behind = next(
@@ -157,43 +172,47 @@ def test_an_open_transaction_hides_nobody(cluster: Cluster, connection: Connecti
     )
     began_ms = time.time_ns() // 1_000_000
     with commit_in_transaction(servers, waiting, unique, {0: 1}, abort=False):
-        workload.commit(servers, behind, {(unique, 0): 2})
-        found = lives(connection, servers)
-    assert found[behind] >= began_ms - 1
-    assert found[waiting] >= began_ms - 1
+        client.commit(servers, behind, {(unique, 0): 2})
+        by_group = activities(connection, servers)
+    assert by_group[behind] >= began_ms - 1
+    assert by_group[waiting] >= began_ms - 1
 
 
 def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """A leader that has just taken over may know of fewer records than the one before it had: three are there at first, seven were promised,
-    and four more come later. Once the three counted as read to the end."""
+    """Records that a new leader gets late are read, too: three exist at first, seven are expected,
+    four come later.
+
+    A new leader may know fewer records than the one before it. Three records once counted as a
+    complete read.
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
+    client.create_topics(servers, [Topic(unique)])
     group = f"{unique}-late"
-    place = log_partition(group, len(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
+    place = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
 
     def commit(times: int) -> None:
         for offset in range(times):
-            workload.commit(servers, group, {(unique, 0): offset})
+            client.commit(servers, group, {(unique, 0): offset})
 
     commit(1)
-    _, start = workload.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
-    log = _Log(place, start=start, end=start + 7)
-    with ThreadPoolExecutor(1) as aside:
-        later = aside.submit(lambda: (time.sleep(1.5), commit(4)))
-        _consume(connection, [log], None)
+    log = PartitionLog(place, start=start, end=start + 7)
+    with ThreadPoolExecutor(1) as executor:
+        later = executor.submit(lambda: (time.sleep(1.5), commit(4)))
+        consume(KafkaSession(connection), [log], None)
         later.result()
     assert log.error is None
     assert log.reduced.records == 7
 
 
 def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Records that were promised and never come leave the partition unread after the connection's patience."""
+    """If expected records never come, the partition is unread after the connection's timeout."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
-    place = log_partition(unique, len(workload.partition_states(servers, COMMIT_LOG_TOPIC)))
-    workload.commit(servers, unique, {(unique, 0): 1})
-    low, high = workload.watermarks(servers, COMMIT_LOG_TOPIC, place)
-    log = _Log(place, start=low, end=high + 1_000_000)
-    _consume(replace(connection, timeout_s=3.0), [log], None)
+    client.create_topics(servers, [Topic(unique)])
+    place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    client.commit(servers, unique, {(unique, 0): 1})
+    low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    log = PartitionLog(place, start=low, end=high + 1_000_000)
+    consume(KafkaSession(replace(connection, timeout_s=3.0)), [log], None)
     assert log.error == "no data for 3 s"

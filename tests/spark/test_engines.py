@@ -1,4 +1,7 @@
-"""The same scan on each engine gives the same snapshot. The servers know nothing of this package: the scan brings its code along."""
+"""The same scan gives the same snapshot on each engine.
+
+The servers do not have this package: the scan sends its code to them.
+"""
 
 import subprocess
 import sys
@@ -6,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.spark.servers import QUICK_START, standalone
 
@@ -18,33 +21,35 @@ LIMIT_S = 180
 
 
 def scan_with(cluster: Cluster, unique: str, engine: str, *conf: str, shipped: bool = True) -> str:
-    """The snapshot as text. `shipped`: the workers must have run the code that the scan brought along."""
-    done = subprocess.run(
+    """The snapshot as text. `shipped`: the workers must have run the code that the scan sent."""
+    result = subprocess.run(
         [sys.executable, str(SCRIPT), cluster.bootstrap_servers, unique, f"{unique}-g", engine, *conf],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     # Progress is all that may be said: not a word of Spark's or of the client library's on the terminal.
-    *said, code = done.stderr.splitlines()
-    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in said), done.stderr
+    *output, code = result.stderr.splitlines()
+    assert all(line.split()[0] in {"listing", "waiting", "reading", "read"} for line in output), result.stderr
     assert code.startswith("code from ")
     assert ".zip" in code or not shipped, code
-    return done.stdout
+    return result.stdout
 
 
 def test_engines_agree(cluster: Cluster, spark_server: str, unique: str, tmp_path: Path) -> None:
-    """local[2], a Master with two Workers, and a Connect server: one snapshot, and silence on the terminal."""
+    """local[2], a Master with two Workers, and a Connect server give one snapshot and no terminal
+    output.
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=4)])
+    client.create_topics(servers, [Topic(unique, partitions=4)])
     records = [Record(b"x", timestamp_ms=1_000 * (number + 1)) for number in range(9)]
-    workload.produce(servers, unique, dict.fromkeys(range(4), records))
-    workload.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
-    workload.commit(servers, f"{unique}-g2", {(unique, 0): 9})
+    client.produce(servers, unique, dict.fromkeys(range(4), records))
+    client.commit(servers, f"{unique}-g", {(unique, number): number for number in range(4)})
+    client.commit(servers, f"{unique}-g2", {(unique, 0): 9})
     local = scan_with(cluster, unique, "local[2]", shipped=False)
-    assert "Reader" in local
+    assert "ConsumerPosition" in local
     with standalone(tmp_path) as master:
         quick = [f"spark.{process}.extraJavaOptions={QUICK_START}" for process in ("driver", "executor")]
         assert scan_with(cluster, unique, master, "spark.executor.memory=512m", *quick) == local

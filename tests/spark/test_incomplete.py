@@ -1,6 +1,6 @@
-"""Honest incompleteness: a cluster where nobody committed yet, a caller with few rights, a broker that is frozen.
+"""Incomplete facts are reported: no commits yet, few permissions, a paused broker.
 
-Two brokers of their own, without spare replicas, so that it is known beforehand what cannot be read.
+Two brokers without spare replicas, so that the test knows in advance which facts are unreadable.
 """
 
 import time
@@ -10,27 +10,29 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import connect, workload
+from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.coordinator import log_partition
-from reconciler.kafka.grants import Grant, grant
-from reconciler.kafka.workload import Record, Topic
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader, Unread
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
 from reconciler.sandbox.security import Security
-from reconciler.scan.scan import Engine, scan
+from reconciler.scan.scan import SparkTarget, scan
+from tests.kafka.acls import Grant, grant
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 USERS = {"blind": "bl1nd", "short": "sh0rt", "full": "fu11"}
 LOG_PARTITIONS = 10
 TIMEOUT_S = 6.0
-NEEDS = Needs(
+NEEDS = ScanRequest(
     topics=(
-        TopicNeed(
+        TopicRequest(
             topics=(Selector("spread"),),
             offsets=True,
             instants_ms=(0,),
@@ -38,7 +40,7 @@ NEEDS = Needs(
             named_groups=frozenset({"g0"}),
         ),
     ),
-    groups=(GroupNeed(groups=(Selector("g*"),), activity=True),),
+    groups=(GroupRequest(groups=(Selector("g*"),), activity=True),),
     topic_records=True,
 )
 GROUPS = tuple(f"g{number}" for number in range(8))
@@ -61,42 +63,46 @@ def fragile() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def busy(fragile: Cluster) -> Cluster:
-    """The same, once it has a topic on both brokers and groups that committed."""
+    """The same cluster with a topic on both brokers and groups with commits."""
     servers = fragile.bootstrap_servers
-    workload.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
-    workload.produce(servers, "spread", {number: [Record(b"x")] * 10 for number in (0, 1)})
+    client.create_topics(servers, [Topic("spread", assignment=[[1], [2]])])
+    client.produce(servers, "spread", {number: [Record(b"x")] * 10 for number in (0, 1)})
     for number, group in enumerate(GROUPS):
-        workload.commit(servers, group, {("spread", 0): number, ("spread", 1): number})
+        client.commit(servers, group, {("spread", 0): number, ("spread", 1): number})
     return fragile
 
 
-def scanned(cluster: Cluster, engine: Engine, needs: Needs = NEEDS, *, user: str | None = None) -> ClusterSnapshot:
+def scanned(
+    cluster: Cluster, engine: SparkTarget, needs: ScanRequest = NEEDS, *, user: str | None = None
+) -> ClusterSnapshot:
     servers, properties = cluster.bootstrap_servers, {}
     if user is not None:
         assert cluster.secure is not None
         servers, properties = cluster.secure.bootstrap_servers, cluster.secure.client(user)
     return scan(
         needs,
-        Connection(tuple(servers.split(",")), properties, timeout_s=TIMEOUT_S),
+        KafkaSession(Connection(tuple(servers.split(",")), properties, timeout_s=TIMEOUT_S)),
         observed_at_ms=time.time_ns() // 1_000_000,
         last_purges={},
         engine=engine,
         progress=lambda _said: None,
-        timeout_s=TIMEOUT_S,
     )
 
 
 def reason(fact: object) -> str:
-    assert isinstance(fact, Unread), fact
+    assert isinstance(fact, Unknown), fact
     return fact.reason
 
 
-def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: Engine) -> None:
-    """Nobody ever committed: provably no groups and no readers. Asking for a coordinator would have created the log (trap 16)."""
-    workload.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
-    needs = Needs(
-        topics=(TopicNeed(topics=(Selector("untouched"),), offsets=True, readers=True),),
-        groups=(GroupNeed(groups=(Selector("*"),), activity=True),),
+def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluster, engine: SparkTarget) -> None:
+    """Before the first commit there are provably no groups and no consumers.
+
+    A request for a coordinator would have created the commit log (trap 16).
+    """
+    client.create_topics(fragile.bootstrap_servers, [Topic("untouched")])
+    needs = ScanRequest(
+        topics=(TopicRequest(topics=(Selector("untouched"),), offsets=True, readers=True),),
+        groups=(GroupRequest(groups=(Selector("*"),), activity=True),),
     )
     for _ in range(2):
         snapshot = scanned(fragile, engine, needs)
@@ -106,8 +112,10 @@ def test_1_scan_of_a_cluster_without_commits_makes_no_commit_log(fragile: Cluste
         assert snapshot.partitions[TopicPartition("untouched", 0)].readers == ()
 
 
-def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) -> None:
-    """What the next tests take away is there to begin with, also for a caller who was granted just what reading needs."""
+def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: SparkTarget) -> None:
+    """The facts that later tests remove are readable at first, also for a caller with only the read
+    permissions.
+    """
     grant(
         busy.bootstrap_servers,
         [
@@ -133,8 +141,12 @@ def test_2_scan_with_all_rights_reads_everything(busy: Cluster, engine: Engine) 
         assert snapshot.topics["spread"].records == 20
 
 
-def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: Engine) -> None:
-    """Without DESCRIBE on the cluster the group list is short and carries no error: it is called incomplete (traps 4 and 14)."""
+def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, engine: SparkTarget) -> None:
+    """Without DESCRIBE on the cluster the group list is short and has no error: it is called
+    incomplete.
+
+    (traps 4 and 14)
+    """
     grant(
         busy.bootstrap_servers,
         [
@@ -153,8 +165,10 @@ def test_3_scan_with_few_rights_names_the_right_that_is_missing(busy: Cluster, e
     assert "right DESCRIBE on the topic" in reason(snapshot.groups["g0"].last_activity_ms)
 
 
-def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: Engine) -> None:
-    """READ on the commit log is a right of its own: without it activity is unread, and the reason says so."""
+def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, engine: SparkTarget) -> None:
+    """READ on the commit log is a separate permission: without it activity is unread, with the
+    reason.
+    """
     grant(
         busy.bootstrap_servers,
         [
@@ -171,32 +185,36 @@ def test_4_scan_that_may_describe_but_not_read_the_commit_log(busy: Cluster, eng
     assert "READ on __consumer_offsets" in reason(snapshot.readers_incomplete)
 
 
-def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: Engine) -> None:
-    """A topic that may not be described is not called absent."""
+def test_5_scan_without_the_right_to_see_a_topic(busy: Cluster, engine: SparkTarget) -> None:
+    """A topic without DESCRIBE permission is not called absent."""
     snapshot = scanned(busy, engine, user="blind")
     assert "spread" not in snapshot.topics
     assert "DESCRIBE on the topic" in reason(snapshot.topics_incomplete)
 
 
 def test_6_wrong_password_says_so_at_once(busy: Cluster) -> None:
-    """No waiting mends a password: one line that names the servers, the reason and the next step, without the password."""
+    """A wrong password fails at once: one line with the servers, the reason and the next step,
+    without the password.
+    """
     assert busy.secure is not None
     properties = busy.secure.client("full") | {"sasl.password": "correct-horse"}
     connection = Connection(tuple(busy.secure.bootstrap_servers.split(",")), properties, timeout_s=60)
     with pytest.raises(ClusterUnreachable) as failure:
         connect.cluster_id(connection)
-    said = str(failure.value)
-    assert "authentication failed" in said
-    assert busy.secure.bootstrap_servers.split(",")[0] in said
-    assert "correct-horse" not in said
-    assert "\n" not in said
+    message = str(failure.value)
+    assert "authentication failed" in message
+    assert busy.secure.bootstrap_servers.split(",")[0] in message
+    assert "correct-horse" not in message
+    assert "\n" not in message
 
 
-def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
-    """Exactly what the frozen broker leads is unread or unlisted: its partitions, and the groups it coordinates."""
+def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: SparkTarget) -> None:
+    """Exactly the paused broker's facts are unread: its partitions and the groups that it
+    coordinates.
+    """
     servers = busy.bootstrap_servers
     frozen = 2
-    log = workload.partition_states(servers, "__consumer_offsets")
+    log = client.partition_states(servers, "__consumer_offsets")
     silent = {group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == frozen}
     assert silent
     assert silent < set(GROUPS)
@@ -205,9 +223,14 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         snapshot = scanned(busy, engine)
     finally:
         busy.resume(frozen)
-    lost, kept = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
-    expect_lost(lost)
-    assert (kept.log_start, kept.stable_end, kept.high_watermark, kept.offsets_at) == (0, 10, 10, {0: 0})
+    unread, readable = (snapshot.partitions[TopicPartition("spread", number)] for number in (1, 0))
+    expect_lost(unread)
+    assert (readable.log_start, readable.stable_end, readable.high_watermark, readable.offsets_at) == (
+        0,
+        10,
+        10,
+        {0: 0},
+    )
     reason(snapshot.topics["spread"].records)
     reason(snapshot.readers_incomplete)
     # Nobody but the frozen broker could name them, so the listing must not pass for complete.
@@ -217,34 +240,43 @@ def test_7_scan_with_a_frozen_broker(busy: Cluster, engine: Engine) -> None:
         facts = snapshot.groups[group]
         assert isinstance(facts.last_activity_ms, int)
         assert facts.commits == 2
-    known: Mapping[str, Reader] = {reader.group: reader for reader in kept.readers if isinstance(kept.readers, tuple)}
-    assert set(known) == set(GROUPS) - silent
+    positions: Mapping[str, ConsumerPosition] = {
+        reader.group: reader for reader in readable.readers if isinstance(readable.readers, tuple)
+    }
+    assert set(positions) == set(GROUPS) - silent
 
 
-def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: Engine) -> None:
-    """The broker is gone for good and nobody took over: all that still live answer the group listing without an error, and leave its groups
-    out. Once the listing passed for complete, and a purge would have gone past them."""
+def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(busy: Cluster, engine: SparkTarget) -> None:
+    """If a broker is gone, the group listing is incomplete, although no answer has an error.
+
+    The other brokers answer the listing without its groups. The listing once counted as complete,
+    and a deletion would have ignored these groups.
+    """
     servers = busy.bootstrap_servers
-    gone = 2
+    stopped_broker = 2
     silent = {
         group
         for group in GROUPS
-        if workload.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader == gone
+        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader
+        == stopped_broker
     }
     assert silent
     assert silent < set(GROUPS)
-    busy.terminate(gone)
+    busy.terminate(stopped_broker)
     try:
-        workload.wait_until(
+        client.wait_until(
             lambda: (
-                gone not in {each.leader for each in workload.partition_states(servers, "__consumer_offsets").values()}
+                stopped_broker
+                not in {
+                    partition.leader for partition in client.partition_states(servers, "__consumer_offsets").values()
+                }
             ),
             60,
             "the broker to be given up",
         )
         snapshot = scanned(busy, engine)
     finally:
-        busy.restart(gone, timeout_s=120)
+        busy.restart(stopped_broker, timeout_s=120)
     assert silent.isdisjoint(snapshot.groups)
     assert set(GROUPS) - silent <= set(snapshot.groups)
     assert "partitions of __consumer_offsets, which have no leader" in reason(snapshot.groups_incomplete)

@@ -1,4 +1,4 @@
-"""What a scan leaves behind when it does not end well: one line that says why, and no process and no file."""
+"""A failed scan leaves one line with the reason, no process and no file."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from reconciler.sandbox.ports import free_addresses
 
@@ -35,7 +35,9 @@ spec:
 
 
 class Process:
-    """`reconciler plan` in a folder of its own, told apart from all others by a mark that its children inherit."""
+    """Run `reconciler plan` in a new folder, with a mark in the environment that child processes
+    inherit.
+    """
 
     def __init__(self, folder: Path, mark: str, *words: str, path: str | None = None) -> None:
         self.mark = mark
@@ -56,36 +58,38 @@ class Process:
             start_new_session=True,
         )
 
-    def wait_for(self, said: str) -> None:
-        """Until a line of progress says so."""
+    def wait_for(self, text: str) -> None:
+        """Wait until a line of progress contains the text."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            if said in line:
+            if text in line:
                 return
-        raise AssertionError(f"the plan ended without saying {said!r}")
+        raise AssertionError(f"the plan ended without saying {text!r}")
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and its last words on stderr, once it has ended."""
+        """Its exit code and the last line on stderr, after its end."""
         _, stderr = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, stderr
 
     def left(self) -> dict[int, str]:
-        """Processes that carry the mark, the JVM and its Python workers among them."""
-        found = {}
+        """Processes with the mark, including the JVM and its Python workers."""
+        processes = {}
         for folder in Path("/proc").iterdir():
             try:
                 marked = folder.name.isdigit() and f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes()
                 if marked:
-                    found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    processes[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
-        return found
+        return processes
 
     def expect_nothing_left(self, *, but: str = "") -> None:
-        """No process, at the latest a moment after the command; no file of ours but what an error message points to."""
-        workload.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
-        kept = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
-        assert [name for name in kept if not but or name not in but] == []
+        """No process remains, shortly after the command; no file remains but those that an error
+        names.
+        """
+        client.wait_until(lambda: not self.left(), 30, f"the end of {self.left()}")
+        kept_files = [path.name for path in self.temporary.iterdir() if path.name.startswith("kafka-reconciler")]
+        assert [name for name in kept_files if not but or name not in but] == []
 
 
 def manifests(folder: Path, cluster: Cluster, topic: str, servers: str | None = None) -> None:
@@ -95,8 +99,8 @@ def manifests(folder: Path, cluster: Cluster, topic: str, servers: str | None = 
 
 @pytest.fixture
 def small(cluster: Cluster, unique: str, tmp_path: Path) -> Mapping[str, str]:
-    workload.create_topics(cluster.bootstrap_servers, [Topic(unique)])
-    workload.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
+    client.create_topics(cluster.bootstrap_servers, [Topic(unique)])
+    client.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
     manifests(tmp_path, cluster, unique)
     return {}
 
@@ -104,33 +108,35 @@ def small(cluster: Cluster, unique: str, tmp_path: Path) -> Mapping[str, str]:
 @pytest.mark.parametrize("moment", ["connecting", "waiting for Spark", "reading"])
 @pytest.mark.usefixtures("small")
 def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> None:
-    """While the session starts, while it is waited for, while it reads: 130, and neither a JVM nor a worker lives on."""
+    """An interrupt during the start, the wait and the read exits with 130 and ends the JVM and the
+    workers.
+    """
     started = Process(tmp_path, unique)
     started.wait_for(moment)
     # As a terminal does: to everything in front of it, the JVM being in a session of its own.
     os.killpg(started.process.pid, signal.SIGINT)
-    code, said = started.end()
-    assert code == 130, said
-    assert "Traceback" not in said
+    code, stderr = started.end()
+    assert code == 130, stderr
+    assert "Traceback" not in stderr
     started.expect_nothing_left()
 
 
 @pytest.mark.usefixtures("small")
 def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
-    """Without Java the plan says what to install, on one line, and leaves nothing."""
+    """Without Java the plan prints one line with the package to install, and leaves nothing."""
     (tmp_path / "bin").mkdir()
     started = Process(tmp_path, unique, path=str(tmp_path / "bin"))
-    code, said = started.end()
+    code, stderr = started.end()
     assert code == 1
-    (line,) = [line for line in said.splitlines() if "Java" in line]
+    (line,) = [line for line in stderr.splitlines() if "Java" in line]
     assert "Java 17 or later is needed" in line
     assert "openjdk-17" in line
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
     started.expect_nothing_left()
 
 
 @pytest.mark.parametrize(
-    ("conf", "told"),
+    ("conf", "expected"),
     [
         ("spark.driver.extraJavaOptions=-agentpath:/nowhere", "Spark's JVM did not start; its log is "),
         ("spark.driver.bindAddress=203.0.113.1", "did not start a session"),
@@ -138,22 +144,24 @@ def test_no_java_is_one_clear_error(unique: str, tmp_path: Path) -> None:
     ids=["a JVM that dies", "a session that cannot be"],
 )
 @pytest.mark.usefixtures("small")
-def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, told: str) -> None:
-    """A JVM that does not come up and one that comes up for nothing are both gone; what is left is the log that the error names."""
+def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str, expected: str) -> None:
+    """A JVM that fails to start and a JVM that hangs both end; the log that the error names
+    remains.
+    """
     started = Process(tmp_path, unique, "--spark-conf", conf)
-    code, said = started.end()
+    code, stderr = started.end()
     assert code == 1
-    assert told in said
-    assert "Traceback" not in said
-    started.expect_nothing_left(but=said)
+    assert expected in stderr
+    assert "Traceback" not in stderr
+    started.expect_nothing_left(but=stderr)
 
 
 def test_a_cluster_that_is_away_leaves_no_session(cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """The session was begun before anybody knew that no broker answers: it is given up with the plan."""
+    """The session starts before the program knows that no broker answers; it ends with the plan."""
     (address,) = free_addresses(1)
     manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
     started = Process(tmp_path, unique, "--timeout", "2")
-    code, said = started.end()
+    code, stderr = started.end()
     assert code == 1
-    assert f"127.0.0.1:{address.port}" in said
+    assert f"127.0.0.1:{address.port}" in stderr
     started.expect_nothing_left()

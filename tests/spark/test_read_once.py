@@ -1,4 +1,4 @@
-"""Each source is read once per scan, counted where it happens: the tasks that Spark ran."""
+"""Each source is read once per scan, by the count of Spark's tasks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
 from tests.spark.conftest import Scan
 
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 
 def jobs() -> dict[int, Any]:
-    """Spark's own record of the jobs it ran in this session, by id."""
+    """Spark's record of the jobs of this session, by id."""
     assert SparkContext._active_spark_context is not None
-    found = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
-    return {found.apply(index).jobId(): found.apply(index) for index in range(found.size())}
+    jobs = SparkContext._active_spark_context._jsc.sc().statusStore().jobsList(None)
+    return {jobs.apply(index).jobId(): jobs.apply(index) for index in range(jobs.size())}
 
 
 def stages(job: Any) -> Iterator[tuple[int, int]]:
@@ -34,16 +34,19 @@ def stages(job: Any) -> Iterator[tuple[int, int]]:
 
 
 def test_scan_reads_each_source_once(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Offsets, commits and the commit log, with readers, named groups, evidence and counts of records: one job of two stages, one task
-    per chunk and one for the shuffle. Joining two sources once read one of them twice, in silence."""
+    """A full scan is one job of two stages: one task per chunk, and one for the shuffle.
+
+    The scan reads offsets, commits, the commit log, consumers, named groups, evidence and record
+    counts. A join of two sources once read one of them twice, silently.
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=2)])
-    workload.produce(servers, unique, {number: [Record(b"x")] * 3 for number in (0, 1)})
+    client.create_topics(servers, [Topic(unique, partitions=2)])
+    client.produce(servers, unique, {number: [Record(b"x")] * 3 for number in (0, 1)})
     for name in ("a", "b"):
-        workload.commit(servers, f"{unique}-{name}", {(unique, 0): 1, (unique, 1): 2})
-    needs = Needs(
+        client.commit(servers, f"{unique}-{name}", {(unique, 0): 1, (unique, 1): 2})
+    needs = ScanRequest(
         topics=(
-            TopicNeed(
+            TopicRequest(
                 topics=(Selector(unique),),
                 offsets=True,
                 instants_ms=(0,),
@@ -51,7 +54,7 @@ def test_scan_reads_each_source_once(cluster: Cluster, scanned: Scan, unique: st
                 named_groups=frozenset({f"{unique}-a"}),
             ),
         ),
-        groups=(GroupNeed(groups=(Selector(f"{unique}-*"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector(f"{unique}-*"),), activity=True),),
         topic_records=True,
     )
     scanned(needs)

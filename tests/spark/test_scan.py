@@ -1,4 +1,6 @@
-"""The scan in a warm session against real brokers: facts, readers, evidence, and what is left unread on purpose."""
+"""The scan in a warm session against real brokers: facts, consumers, evidence, and unrequested
+facts.
+"""
 
 import time
 from collections.abc import Iterator
@@ -7,14 +9,15 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from reconciler.kafka import workload
-from reconciler.kafka.workload import Record, Topic
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, GroupState, GroupType, Reader, Unread
+from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
+from tests import kafka_client
 from tests.spark.conftest import Scan
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -28,7 +31,7 @@ def topics(*names: str) -> tuple[Selector, ...]:
 
 @contextmanager
 def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
-    """A member of the new protocol that has joined and committed nothing."""
+    """A member of the consumer protocol that has joined and not committed."""
     silent = {"log_level": 0}  # its words would stand among those of a command in the same process
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
@@ -42,21 +45,25 @@ def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
         return bool(assigned)
 
     try:
-        workload.wait_until(joined, 60, f"an assignment for {group}")
+        client.wait_until(joined, 60, f"an assignment for {group}")
         yield
     finally:
         consumer.close()
 
 
 def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Log start, ends and the first offset at or after an instant, per partition; no such record is None, never -1 (trap 2)."""
+    """Log start, ends and the first offset at or after an instant; a missing record is None, never
+    -1.
+
+    (trap 2)
+    """
     servers = cluster.bootstrap_servers
     now = time.time_ns() // 1_000_000
-    workload.create_topics(servers, [Topic(unique, partitions=2)])
+    client.create_topics(servers, [Topic(unique, partitions=2)])
     old = [Record(b"old", timestamp_ms=now - 2 * HOUR_MS)] * 6
-    workload.produce(servers, unique, {0: [*old, *[Record(b"new", timestamp_ms=now)] * 3], 1: old})
-    need = TopicNeed(topics=topics(unique), offsets=True, instants_ms=(0, now - HOUR_MS))
-    snapshot = scanned(Needs(topics=(need,), topic_records=True))
+    client.produce(servers, unique, {0: [*old, *[Record(b"new", timestamp_ms=now)] * 3], 1: old})
+    need = TopicRequest(topics=topics(unique), offsets=True, instants_ms=(0, now - HOUR_MS))
+    snapshot = scanned(ScanRequest(topics=(need,), topic_records=True))
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     assert (first.log_start, first.stable_end, first.high_watermark) == (0, 9, 9)
     assert first.offsets_at == {0: 0, now - HOUR_MS: 6}
@@ -69,76 +76,85 @@ def test_scan_offsets_and_instants(cluster: Cluster, scanned: Scan, unique: str)
 
 
 def test_scan_stable_end_stays_below_an_open_transaction(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """The stable end is the read-committed one: records of an open transaction lie above it (trap 8)."""
+    """The stable end is the read-committed one: records of an open transaction are above it (trap
+    8).
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
-    workload.produce(servers, unique, {0: [Record(b"x")] * 4})
-    with workload.open_transaction(servers, unique, [0], transactional_id=unique):
-        workload.produce(servers, unique, {0: [Record(b"y")] * 2})
-        facts = scanned(Needs(topics=(TopicNeed(topics=topics(unique), offsets=True),))).partitions
-    found = facts[TopicPartition(unique, 0)]
-    assert (found.stable_end, found.high_watermark) == (4, 7)
+    client.create_topics(servers, [Topic(unique)])
+    client.produce(servers, unique, {0: [Record(b"x")] * 4})
+    with kafka_client.open_transaction(servers, unique, [0], transactional_id=unique):
+        client.produce(servers, unique, {0: [Record(b"y")] * 2})
+        facts = scanned(ScanRequest(topics=(TopicRequest(topics=topics(unique), offsets=True),))).partitions
+    partition = facts[TopicPartition(unique, 0)]
+    assert (partition.stable_end, partition.high_watermark) == (4, 7)
 
 
 def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Whoever stands below the stable end is told, an absent commit counts as the log start, a named group wherever it stands."""
+    """Groups below the stable end are listed, a missing commit counts as the log start.
+
+    A named group is always listed.
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=2)])
-    workload.produce(servers, unique, {number: [Record(b"x")] * 10 for number in (0, 1)})
-    workload.commit(servers, f"{unique}-behind", {(unique, 0): 3, (unique, 1): 10})
-    workload.commit(servers, f"{unique}-half", {(unique, 0): 10})
-    workload.commit(servers, f"{unique}-done", {(unique, 0): 10, (unique, 1): 10})
-    workload.commit(servers, f"{unique}-named", {(unique, 0): 10, (unique, 1): 10})
-    need = TopicNeed(
+    client.create_topics(servers, [Topic(unique, partitions=2)])
+    client.produce(servers, unique, {number: [Record(b"x")] * 10 for number in (0, 1)})
+    client.commit(servers, f"{unique}-behind", {(unique, 0): 3, (unique, 1): 10})
+    client.commit(servers, f"{unique}-half", {(unique, 0): 10})
+    client.commit(servers, f"{unique}-done", {(unique, 0): 10, (unique, 1): 10})
+    client.commit(servers, f"{unique}-named", {(unique, 0): 10, (unique, 1): 10})
+    need = TopicRequest(
         topics=topics(unique),
         offsets=True,
         readers=True,
         named_groups=frozenset({f"{unique}-named", f"{unique}-nobody"}),
     )
-    snapshot = scanned(Needs(topics=(need,)))
+    snapshot = scanned(ScanRequest(topics=(need,)))
     topic_id = snapshot.topics[unique].topic_id
     assert isinstance(topic_id, str)
-    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
-    named = Reader(f"{unique}-named", 10, topic_id=topic_id)
-    assert zero.readers == (Reader(f"{unique}-behind", 3), named)
-    assert one.readers == (Reader(f"{unique}-half", 0, implied=True), named)
-    assert zero.readers_below == 10
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    named = ConsumerPosition(f"{unique}-named", 10, topic_id=topic_id)
+    assert first.readers == (ConsumerPosition(f"{unique}-behind", 3), named)
+    assert second.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
+    assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
 
 
 def test_scan_tells_a_commit_for_an_earlier_topic_of_that_name(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """A commit outlives its topic: the reader's topic id is then not the topic's (trap 15)."""
+    """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap
+    15).
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
-    workload.produce(servers, unique, {0: [Record(b"x")] * 5})
-    with workload.member(servers, f"{unique}-g", [unique]):
-        workload.wait_until(
-            lambda: workload.committed(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5, 30, "the member's commit"
+    client.create_topics(servers, [Topic(unique)])
+    client.produce(servers, unique, {0: [Record(b"x")] * 5})
+    with client.member(servers, f"{unique}-g", [unique]):
+        client.wait_until(
+            lambda: kafka_client.committed_offsets(servers, f"{unique}-g", [(unique, 0)])[unique, 0] == 5,
+            30,
+            "the member's commit",
         )
-        need = TopicNeed(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
-        before = scanned(Needs(topics=(need,)))
+        need = TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"}))
+        before = scanned(ScanRequest(topics=(need,)))
     (reader,) = before.partitions[TopicPartition(unique, 0)].readers
     assert reader.topic_id == before.topics[unique].topic_id
-    workload.commit(servers, f"{unique}-kept", {(unique, 0): 5})
-    workload.delete_topics(servers, [unique])
-    workload.create_topics(servers, [Topic(unique)])
-    workload.produce(servers, unique, {0: [Record(b"y")] * 9})
-    workload.commit(servers, f"{unique}-g", {(unique, 0): 2})
-    after = scanned(Needs(topics=(need,)))
+    client.commit(servers, f"{unique}-kept", {(unique, 0): 5})
+    kafka_client.delete_topics(servers, [unique])
+    client.create_topics(servers, [Topic(unique)])
+    client.produce(servers, unique, {0: [Record(b"y")] * 9})
+    client.commit(servers, f"{unique}-g", {(unique, 0): 2})
+    after = scanned(ScanRequest(topics=(need,)))
     (now,) = (r for r in after.partitions[TopicPartition(unique, 0)].readers if r.group == f"{unique}-g")
-    assert now == Reader(f"{unique}-g", 2, topic_id=after.topics[unique].topic_id)
+    assert now == ConsumerPosition(f"{unique}-g", 2, topic_id=after.topics[unique].topic_id)
     assert after.topics[unique].topic_id != before.topics[unique].topic_id
 
 
 def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """State, type, counts, fingerprint, and the newest sign of life with the place of the record that shows it."""
+    """State, type, counts, fingerprint, and the newest activity with the position of its record."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=2)])
+    client.create_topics(servers, [Topic(unique, partitions=2)])
     before = time.time_ns() // 1_000_000
-    workload.commit(servers, f"{unique}-alone", {(unique, 0): 7, (unique, 1): 8})
+    client.commit(servers, f"{unique}-alone", {(unique, 0): 7, (unique, 1): 8})
     after = time.time_ns() // 1_000_000
-    needs = Needs(groups=(GroupNeed(groups=topics(f"{unique}-*"), activity=True),))
-    with workload.member(servers, f"{unique}-old", [unique]), new_protocol_member(servers, f"{unique}-new", unique):
+    needs = ScanRequest(groups=(GroupRequest(groups=topics(f"{unique}-*"), activity=True),))
+    with client.member(servers, f"{unique}-old", [unique]), new_protocol_member(servers, f"{unique}-new", unique):
         groups = scanned(needs).groups
     alone, old, new = (groups[f"{unique}-{name}"] for name in ("alone", "old", "new"))
     assert (alone.listed, alone.type, alone.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
@@ -154,13 +170,17 @@ def test_scan_group_evidence(cluster: Cluster, scanned: Scan, unique: str) -> No
 
 
 def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit log tells (traps 5 and 18)."""
+    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit
+    log shows it.
+
+    (traps 5 and 18)
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique)])
-    needs = Needs(groups=(GroupNeed(groups=topics(f"{unique}-g"), activity=True),))
-    workload.commit(servers, f"{unique}-g", {(unique, 0): 1})
+    client.create_topics(servers, [Topic(unique)])
+    needs = ScanRequest(groups=(GroupRequest(groups=topics(f"{unique}-g"), activity=True),))
+    client.commit(servers, f"{unique}-g", {(unique, 0): 1})
     first = scanned(needs).groups[f"{unique}-g"]
-    workload.commit(servers, f"{unique}-g", {(unique, 0): 1})
+    client.commit(servers, f"{unique}-g", {(unique, 0): 1})
     second = scanned(needs).groups[f"{unique}-g"]
     assert first.fingerprint == second.fingerprint
     assert first.newest_record < second.newest_record
@@ -168,34 +188,36 @@ def test_scan_same_offset_committed_again_moves_the_evidence(cluster: Cluster, s
 
 
 def test_scan_reads_nothing_that_nobody_asked_for(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Leaders alone need no offsets, no groups and no Spark; all topics are listed, and the last purge is the journal's."""
+    """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes
+    from the journal.
+    """
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
-    said: list[str] = []
-    needs = Needs(topics=(TopicNeed(topics=topics(unique), last_purge=True),))
-    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=said.append)
+    client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
+    messages: list[str] = []
+    needs = ScanRequest(topics=(TopicRequest(topics=topics(unique), last_purge=True),))
+    snapshot = scanned(needs, last_purges={TopicPartition(unique, 1): 77}, progress=messages.append)
     assert set(snapshot.partitions) == {TopicPartition(unique, 0), TopicPartition(unique, 1)}
-    zero, one = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
-    assert (zero.leader, zero.replicas, set(zero.in_sync)) == (1, (1, 2), {1, 2})
-    assert (zero.last_purge_ms, one.last_purge_ms) == (None, 77)
-    assert zero.log_start is NOT_ASKED
+    first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
+    assert (first.leader, first.replicas, set(first.in_sync)) == (1, (1, 2), {1, 2})
+    assert (first.last_purge_ms, second.last_purge_ms) == (None, 77)
+    assert first.log_start is NOT_ASKED
     assert snapshot.groups == {}
     assert snapshot.topics[f"{unique}-other"].topic_id is NOT_ASKED
     assert snapshot.readers_incomplete is NOT_ASKED
     assert snapshot.cluster_records is NOT_ASKED
     assert snapshot.topics_incomplete is None
-    assert not any("Spark" in line for line in said)
+    assert not any("Spark" in line for line in messages)
 
 
 def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """Two needs that meet on a topic are answered per partition, each with all that some need asks of it."""
+    """If two requests select a topic, each partition has every fact that one of them requests."""
     servers = cluster.bootstrap_servers
-    workload.create_topics(servers, [Topic(unique, partitions=3)])
-    workload.produce(servers, unique, {number: [Record(b"x")] * (number + 1) for number in range(3)})
-    needs = Needs(
+    client.create_topics(servers, [Topic(unique, partitions=3)])
+    client.produce(servers, unique, {number: [Record(b"x")] * (number + 1) for number in range(3)})
+    needs = ScanRequest(
         topics=(
-            TopicNeed(topics=topics(unique), partitions=frozenset({0, 1}), offsets=True),
-            TopicNeed(topics=topics(f"{unique}*"), partitions=frozenset({1, 2}), instants_ms=(0,)),
+            TopicRequest(topics=topics(unique), partitions=frozenset({0, 1}), offsets=True),
+            TopicRequest(topics=topics(f"{unique}*"), partitions=frozenset({1, 2}), instants_ms=(0,)),
         ),
         topic_records=True,
         cluster_records=True,
@@ -210,10 +232,14 @@ def test_scan_partitions_of_one_topic_may_be_asked_differently(cluster: Cluster,
 
 
 def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: Cluster, scanned: Scan, unique: str) -> None:
-    """An exact name without a topic is absent from a complete listing, and still is after the scan (trap 16)."""
-    needs = Needs(
-        topics=(TopicNeed(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})),),
-        groups=(GroupNeed(groups=topics(f"{unique}-g"), activity=True),),
+    """A topic that does not exist is absent from a complete listing, and the scan does not create
+    it (trap 16).
+    """
+    needs = ScanRequest(
+        topics=(
+            TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})),
+        ),
+        groups=(GroupRequest(groups=topics(f"{unique}-g"), activity=True),),
     )
     for _ in range(2):
         snapshot = scanned(needs)
@@ -222,4 +248,4 @@ def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: Cluster, scann
         assert snapshot.partitions == {}
         assert snapshot.topics_incomplete is None
         assert snapshot.groups_incomplete is None
-        assert not isinstance(snapshot.readers_incomplete, Unread)
+        assert not isinstance(snapshot.readers_incomplete, Unknown)

@@ -1,4 +1,4 @@
-"""A session that has died, that hangs, that ends: what comes after it, and what it leaves."""
+"""A Spark session that dies, hangs or ends: the next one works, and nothing remains."""
 
 import os
 import signal
@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import CommitsChunk, Work
-from reconciler.kafka.workload import wait_until
+from reconciler.sandbox.client import wait_until
 from reconciler.scan import jvm
-from reconciler.scan.run import run
-from reconciler.scan.session import Engine, Start, close
+from reconciler.scan.query_runner import run
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.task_rows import CommitsChunk, ScanTask
 from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port
 
 pytestmark = [pytest.mark.spark]
@@ -29,62 +29,69 @@ SETTINGS = (
 )
 MARK = "RECONCILER_TEST_MARK"
 ONE_QUERY = """
-from reconciler.scan.session import Engine, Start
+from reconciler.scan.session import PendingSession, SparkTarget
 def pids(batches):
     import os, pyarrow as pa
     for batch in batches:
         yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
-session = Start(Engine(master="local[2]")).result()
+session = PendingSession(SparkTarget(master="local[2]")).result()
 rows = session.range(0, 4, 1, 2).mapInArrow(pids, "pid long").repartition(2, "pid").distinct().collect()
 print(len(rows))
 """
 
 
 @pytest.fixture
-def asked() -> Iterator[SparkSession]:
-    """A session of its own in the place of the shared one, which the next test that wants it makes again."""
+def own_session() -> Iterator[SparkSession]:
+    """A session in place of the shared one; the next test that needs the shared one creates it
+    again.
+    """
     close()
-    yield Start(Engine(master="local[2]")).result()
+    yield PendingSession(SparkTarget(master="local[2]")).result()
     close(at_once=True)
 
 
 def of_session() -> jvm.Jvm:
-    found = jvm.of(SparkContext._gateway)
-    assert found is not None
-    return found
+    jvm_process = jvm.of(SparkContext._gateway)
+    assert jvm_process is not None
+    return jvm_process
 
 
-def test_rows_of_two_readings_are_never_mixed(engine: Engine) -> None:
-    """Said to Spark, not left to the defaults of its version: a stage that is run again is compared with its first run."""
-    said = dict(Start(engine).result().sparkContext.getConf().getAll())
-    assert {name: said.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
+def test_rows_of_two_readings_are_never_mixed(engine: SparkTarget) -> None:
+    """The scan sets this option itself, because a repeated stage is compared with its first run."""
+    settings = dict(PendingSession(engine).result().sparkContext.getConf().getAll())
+    assert {name: settings.get(name) for name in SETTINGS} == dict.fromkeys(SETTINGS, "true")
 
 
-def test_a_jvm_that_was_killed_is_replaced(engine: Engine) -> None:
-    """Once the session of a dead JVM was taken for a warm one, in every round of `watch` from then on."""
-    assert Start(engine).result().range(1).count() == 1
+def test_a_jvm_that_was_killed_is_replaced(engine: SparkTarget) -> None:
+    """The session of a dead JVM is replaced.
+
+    It once counted as warm, in every later round of `watch`.
+    """
+    assert PendingSession(engine).result().range(1).count() == 1
     first = of_session()
     os.kill(first.process.pid, signal.SIGKILL)
-    assert Start(engine).result().range(1).count() == 1
+    assert PendingSession(engine).result().range(1).count() == 1
     assert of_session().process.pid != first.process.pid
     assert not first.folder.exists()
 
 
-def test_a_context_that_was_stopped_is_replaced(engine: Engine) -> None:
-    """Spark stops its context by itself, for example when its master goes away: pyspark does not know of it."""
-    session = Start(engine).result()
+def test_a_context_that_was_stopped_is_replaced(engine: SparkTarget) -> None:
+    """Spark stops its context on its own, for example when its master ends; pyspark does not notice
+    it.
+    """
+    session = PendingSession(engine).result()
     session._sc._jsc.sc().stop()
-    assert Start(engine).result().range(1).count() == 1
+    assert PendingSession(engine).result().range(1).count() == 1
 
 
-def test_a_warm_session_is_kept(engine: Engine) -> None:
-    """The other half of both: what lives is not started again."""
-    first = Start(engine).result()
-    assert Start(engine).result() is first
+def test_a_warm_session_is_kept(engine: SparkTarget) -> None:
+    """A live session is not started again."""
+    first = PendingSession(engine).result()
+    assert PendingSession(engine).result() is first
 
 
-def test_a_jvm_that_hangs_is_ended(asked: SparkSession) -> None:
-    """Neither py4j nor the JVM sets a deadline: closing once took until somebody looked."""
+def test_a_jvm_that_hangs_is_ended(own_session: SparkSession) -> None:
+    """Neither py4j nor the JVM has a deadline, so that closing once took for ever."""
     started = of_session()
     os.kill(started.process.pid, signal.SIGSTOP)
     before = time.monotonic()
@@ -94,55 +101,57 @@ def test_a_jvm_that_hangs_is_ended(asked: SparkSession) -> None:
     assert not started.folder.exists()
 
 
-def test_a_query_that_cannot_be_interrupted_is_given_up(asked: SparkSession) -> None:
-    """Past its limit the scan ends, though the JVM does not answer any more, and the error names a log that is still there."""
+def test_a_query_that_cannot_be_interrupted_is_given_up(own_session: SparkSession) -> None:
+    """After its limit the scan ends although the JVM does not answer; the error names an existing
+    log.
+    """
     started = of_session()
     connection = Connection((f"127.0.0.1:{free_port()}",), timeout_s=60.0)
-    work = Work(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
+    work = ScanTask(connection=connection, readers={}, named={}, groups=(), until_s=time.time() + 60, log_limit_s=60)
     os.kill(started.process.pid, signal.SIGSTOP)
     before = time.monotonic()
-    with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as told:
-        run(asked, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
+    with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as error:
+        run(own_session, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
     assert time.monotonic() - before < 15
     assert started.process.returncode == -signal.SIGKILL
-    assert Path(str(told.value).rpartition(" ")[2]).is_file()
+    assert Path(str(error.value).rpartition(" ")[2]).is_file()
 
 
 def test_a_session_that_ends_leaves_nothing(tmp_path: Path, unique: str) -> None:
-    """No process, no file, no word."""
-    mine = tmp_path / "tmp"
-    mine.mkdir()
-    done = subprocess.run(
+    """No process, no file and no output remains."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    result = subprocess.run(
         [sys.executable, "-c", ONE_QUERY],
-        env=os.environ | {MARK: unique, "TMPDIR": str(mine)},
+        env=os.environ | {MARK: unique, "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert int(done.stdout) > 0
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert int(result.stdout) > 0
     wait_until(lambda: not marked(unique), 10, "the end of the JVM and its workers")
-    assert list(mine.iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
 
 def marked(mark: str) -> list[str]:
-    found = []
+    threads = []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdigit() and f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
-                found.append(folder.name)
+                threads.append(folder.name)
         except OSError:
             continue
-    return found
+    return threads
 
 
 CONNECTED = """
 import sys
-from reconciler.scan.session import Engine, Start
-session = Start(Engine(remote=sys.argv[1])).result()
-assert Start(Engine(remote=sys.argv[1])).result() is session
+from reconciler.scan.session import PendingSession, SparkTarget
+session = PendingSession(SparkTarget(remote=sys.argv[1])).result()
+assert PendingSession(SparkTarget(remote=sys.argv[1])).result() is session
 print(session.range(3).count(), session.client._session_id)
 names = sys.argv[2:]
 print(*(session.conf.getAll.get(name) for name in names))
@@ -150,16 +159,19 @@ print(*(session.conf.getAll.get(name) for name in names))
 
 
 def test_a_connect_session_is_released(spark_server: str, spark_server_folder: Path) -> None:
-    """It was made in a thread that has ended, and the server once kept it for an hour. Its settings are those of the other engines."""
-    done = subprocess.run(
+    """The session is released although its thread has ended; the server once kept it for an hour.
+
+    Its settings are those of the other engines.
+    """
+    result = subprocess.run(
         [sys.executable, "-c", CONNECTED, spark_server, *SETTINGS],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    counted, settings = done.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    counted, settings = result.stdout.splitlines()
     count, session_id = counted.split()
     assert count == "3"
     assert settings == "true true"
@@ -170,14 +182,16 @@ def test_a_connect_session_is_released(spark_server: str, spark_server_folder: P
 
 RECONNECTED = """
 import sys
-from reconciler.scan.session import Engine, Start
+from reconciler.scan.session import PendingSession, SparkTarget
 for line in sys.stdin:
-    print(Start(Engine(remote=sys.argv[1])).result().range(3).count(), flush=True)
+    print(PendingSession(SparkTarget(remote=sys.argv[1])).result().range(3).count(), flush=True)
 """
 
 
 def test_a_connect_server_that_was_started_anew_is_found(tmp_path: Path) -> None:
-    """It knows nothing of the session of the one before, which the next round of `watch` must not ask for."""
+    """A new session knows nothing of the previous one, which the next round of `watch` must not
+    use.
+    """
     port = free_port()
     remote = f"sc://127.0.0.1:{port}"
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The data sources and the Parquet files: what others build on."""
+"""The data sources and the Parquet files, on which other programs rely."""
 
 import json
 import os
@@ -12,17 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from reconciler.kafka import listing, workload
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.workload import Record, Topic
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.consumer_offsets import log_sizes
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, describe_topics, list_topics
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unread
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan import sources
+from reconciler.scan import data_sources
 from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
-from reconciler.scan.scan import Engine, export
-from reconciler.scan.session import Start
+from reconciler.scan.scan import SparkTarget, export
+from reconciler.scan.session import PendingSession
 from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -31,21 +33,21 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
 
 
 @pytest.fixture(scope="module")
-def session(engine: Engine) -> SparkSession:
-    return Start(engine).result()
+def session(engine: SparkTarget) -> SparkSession:
+    return PendingSession(engine).result()
 
 
 def half_read_topic(cluster: Cluster, name: str) -> None:
-    """Two partitions of ten records; a group at 4 and 10."""
-    workload.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
-    workload.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
-    workload.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
+    """Create two partitions with ten records and a group with offsets 4 and 10."""
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
+    client.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
+    client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
 
 
 def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, unique: str) -> None:
-    """Each format has the documented columns and the cluster's facts, read by the options that its reader takes."""
+    """Each format has the documented columns and options, and the cluster's facts."""
     half_read_topic(cluster, unique)
-    sources.register(session)
+    data_sources.register(session)
 
     def rows(name: str, **options: str) -> list[dict[str, object]]:
         frame = session.read.format(name).option("bootstrap.servers", cluster.bootstrap_servers).options(**options)
@@ -74,15 +76,19 @@ def test_sources_answer_in_any_session(cluster: Cluster, session: SparkSession, 
 
 
 def test_example_script_runs(cluster: Cluster, session: SparkSession, unique: str) -> None:
-    """The example in the docs gives the lag that Kafka's own tool would: six records behind."""
+    """The example in the docs computes the lag of Kafka's own tool: six records."""
     half_read_topic(cluster, unique)
     example = runpy.run_path(str(EXAMPLE))
-    found = example["lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
-    assert found == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unread": 0, "error": None}]
+    rows = example["read_lag"](session, cluster.bootstrap_servers).where(f"topic = '{unique}'").toArrow().to_pylist()
+    assert rows == [{"group": f"{unique}-g", "topic": unique, "lag": 6, "unknown": 0, "error": None}]
 
 
 def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
-    """A group whose commits could not be read once was in no row, and a log start that was not read once counted as the group's position."""
+    """Unknown offsets add nothing to the lag and have a row with their error.
+
+    Once a group with unreadable commits had no row, and an unknown log start counted as the group's
+    offset.
+    """
     commits = [
         ("reads", "orders", 0, 4, None),
         ("reads", "orders", 1, 4, None),
@@ -95,15 +101,15 @@ def test_what_was_not_read_is_no_lag_and_is_told(session: SparkSession) -> None:
         ("orders", 1, None, 10, "the broker was silent"),
         ("orders", 2, 0, None, None),
     ]
-    found = runpy.run_path(str(EXAMPLE))["behind"](
+    lag = runpy.run_path(str(EXAMPLE))["compute_lag"](
         session.createDataFrame(commits, "group string, topic string, partition int, committed long, error string"),
         session.createDataFrame(
             partitions, "topic string, partition int, log_start long, stable_end long, error string"
         ),
     )
-    assert found.toArrow().to_pylist() == [
-        {"group": "reads", "topic": "orders", "lag": 4, "unread": 2, "error": "the broker was silent"},
-        {"group": "may-not", "topic": None, "lag": None, "unread": 1, "error": "GROUP_AUTHORIZATION_FAILED"},
+    assert lag.toArrow().to_pylist() == [
+        {"group": "reads", "topic": "orders", "lag": 4, "unknown": 2, "error": "the broker was silent"},
+        {"group": "may-not", "topic": None, "lag": None, "unknown": 1, "error": "GROUP_AUTHORIZATION_FAILED"},
     ]
 
 
@@ -112,7 +118,7 @@ import runpy, sys
 from pyspark.sql import SparkSession
 session = SparkSession.builder.master("local[2]").getOrCreate()
 example = runpy.run_path(sys.argv[1])
-found = example["lag"](session, sys.argv[2])
+found = example["read_lag"](session, sys.argv[2])
 def pids(batches):
     import os, pyarrow as pa
     for batch in batches:
@@ -123,9 +129,11 @@ print(found.where(f"topic = '{sys.argv[3]}'").first()["lag"])
 
 
 def run_as_user(*words: str) -> str:
-    """What a script says that starts a session of its own, in the virtual environment of this process."""
+    """Run a script that starts a Spark session, in the virtual environment of this process, and
+    return its output.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *words],
         cwd=EXAMPLE.parents[1],
         env=os.environ | {"PATH": path, "SPARK_SUBMIT_OPTS": QUICK_START},
@@ -134,55 +142,59 @@ def run_as_user(*words: str) -> str:
         timeout=180,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def test_example_runs_as_it_is_documented(cluster: Cluster, unique: str) -> None:
-    """As a process, in a session that pyspark made: executors once found no code, the file being gone before their first task."""
+    """The example runs as a process, in a session that pyspark created.
+
+    Executors once found no code, because the file was removed before their first task.
+    """
     half_read_topic(cluster, unique)
-    said = run_as_user("examples/lag.py", cluster.bootstrap_servers, unique)
-    (line,) = [line for line in said.splitlines() if unique in line]
+    output = run_as_user("examples/lag.py", cluster.bootstrap_servers, unique)
+    (line,) = [line for line in output.splitlines() if unique in line]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [f"{unique}-g", unique, "6", "0", "NULL"]
 
 
 def test_other_jobs_of_the_session_run(cluster: Cluster, unique: str) -> None:
-    """Whoever registers the sources goes on with jobs of his own, and with other executors."""
+    """After a registration of the sources, other jobs and other executors of the session work."""
     half_read_topic(cluster, unique)
     assert run_as_user("-c", ANOTHER_JOB, str(EXAMPLE), cluster.bootstrap_servers, unique).split() == ["4", "6"]
 
 
 def test_commit_log_is_cut_by_its_size(cluster: Cluster, connection: Connection, unique: str) -> None:
-    """Once each partition counted for one record, so that any log was read by one task."""
+    """The commit log is divided by its size.
+
+    Each partition once counted as one record, so that one task read the whole log.
+    """
     half_read_topic(cluster, unique)
-    log = listing.describe_topics(connection, listing.list_topics(connection), [listing.COMMIT_LOG_TOPIC])
-    partitions = log.topics[listing.COMMIT_LOG_TOPIC].partitions
-    assert not isinstance(partitions, Unread)
-    sizes = sources.log_sizes(connection, partitions)
-    assert set(sizes) == {partition.number for partition in partitions}
+    session = KafkaSession(connection)
+    partitions = describe_topics(session, list_topics(session), [COMMIT_LOG_TOPIC]).partitions[COMMIT_LOG_TOPIC]
+    sizes = log_sizes(session, partitions)
+    assert set(sizes) == {facts.partition.partition for facts in partitions}
     before = sum(sizes.values())
     for _ in range(10):
-        workload.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
-    assert sum(sources.log_sizes(connection, partitions).values()) >= before + 10
+        client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
+    assert sum(log_sizes(session, partitions).values()) >= before + 10
 
 
 def test_export_writes_documented_parquet(
-    cluster: Cluster, connection: Connection, engine: Engine, unique: str, tmp_path: Path
+    cluster: Cluster, connection: Connection, engine: SparkTarget, unique: str, tmp_path: Path
 ) -> None:
-    """Partitions with readers, groups, topics and the run; a null has its reason in `unread`."""
+    """Partitions with consumers, groups, topics and the run; a null has its reason in `unread`."""
     half_read_topic(cluster, unique)
-    need = TopicNeed(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
-    needs = Needs(
-        topics=(need,), groups=(GroupNeed(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
+    need = TopicRequest(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
+    needs = ScanRequest(
+        topics=(need,), groups=(GroupRequest(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
     )
     before = time.time_ns() // 1_000_000
     written = export(
         needs,
-        connection,
+        KafkaSession(connection),
         observed_at_ms=before,
         engine=engine,
         progress=lambda _said: None,
-        timeout_s=20.0,
         out=tmp_path / "scan",
     )
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [
@@ -195,17 +207,17 @@ def test_export_writes_documented_parquet(
     assert partitions.schema.names == PARTITION_COLUMNS.names
     assert groups.schema.names == GROUP_COLUMNS.names
     assert topics.schema.names == TOPIC_COLUMNS.names
-    zero, one = partitions.to_pylist()
-    assert zero["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
-    assert one["readers"] == []
-    assert zero["offsets_at"] == [(0, 0)]
+    first, second = partitions.to_pylist()
+    assert first["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
+    assert second["readers"] == []
+    assert first["offsets_at"] == [(0, 0)]
     (group,) = [row for row in groups.to_pylist() if row["group"] == f"{unique}-g"]
     assert group["commits"] == 2
     assert group["last_activity_ms"] is not None
     (topic,) = [row for row in topics.to_pylist() if row["topic"] == unique]
     assert topic["records"] == 20
-    others = [row for row in topics.to_pylist() if row["topic"] != unique]
-    assert all(dict(row["unread"])["records"] == "not asked" for row in others)
+    other_topics = [row for row in topics.to_pylist() if row["topic"] != unique]
+    assert all(dict(row["unread"])["records"] == "not asked" for row in other_topics)
     run = json.loads(written[3].read_text())
     assert (run["cluster_id"], run["observed_at_ms"]) == (cluster.cluster_id, before)
     assert run["incomplete"] == {}

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`, written from the published layouts and independently of the reader."""
+"""Records of `__consumer_offsets`, written from the published layouts, independently of the reader."""
 
 import struct
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ topic_ids = st.binary(min_size=16, max_size=16).filter(any)
 
 @dataclass(frozen=True)
 class Commit:
-    """A committed position as the log holds it. `topic_id` None: the writer knew none."""
+    """A committed offset in the log. `topic_id` is None if the writer did not know it."""
 
     group: str
     topic: str
@@ -69,12 +69,15 @@ def commit_key(commit: Commit, version: int = 1) -> bytes:
     return head + struct.pack(">i", commit.partition)
 
 
-def group_key(version: int, group: str, rest: bytes = b"") -> bytes:
-    return struct.pack(">h", version) + string(group) + rest
+def group_key(version: int, group: str, suffix: bytes = b"") -> bytes:
+    return struct.pack(">h", version) + string(group) + suffix
 
 
 def commit_value(commit: Commit, version: int, extra: dict[int, bytes] | None = None) -> bytes:
-    """Versions 0 to 4. `extra`: tagged fields that a later writer may add to version 4."""
+    """Encode a commit value of version 0 to 4.
+
+    `extra` are tagged fields that a later writer may add to version 4.
+    """
     out = struct.pack(">hq", version, commit.offset)
     if version >= 3:
         out += struct.pack(">i", commit.epoch)
@@ -88,6 +91,9 @@ def commit_value(commit: Commit, version: int, extra: dict[int, bytes] | None = 
 
 
 def group_value(version: int, protocol_type: str) -> bytes:
-    """The head of a classic group's metadata: version and protocol type; what follows is not looked at."""
+    """Encode the start of a classic group's metadata: version and protocol type.
+
+    The reader ignores the rest.
+    """
     text = compact(protocol_type) if version >= 4 else string(protocol_type)
     return struct.pack(">h", version) + text + struct.pack(">i", 7)

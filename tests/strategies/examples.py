@@ -1,32 +1,29 @@
 """Small builders of decisions and plans, for tests that want to say only what matters to them."""
 
+import copy
 import dataclasses
 import hashlib
 import json
 from typing import Any, TypeVar
 
-from reconciler.model.action import (
-    AcceptedReader,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-)
-from reconciler.model.names import Address, Place, TopicPartition
-from reconciler.model.plan import Blocked, Decision, Plan, PolicyNote, Satisfied, Source, Waiting, in_order
+from reconciler.model.action import Action, Mode
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Satisfied, Source, Waiting, sort_decisions
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.plan import plan_file
 from tests.strategies.facts import CLUSTER_ID, DAY, NOW_MS, TOPIC_ID
 
 A = TypeVar("A", DeleteRecords, DeleteGroup, ElectLeader)
+B = TypeVar("B", bound=Action)
 
-_SEEN = {field.name for noun in (SeenPartition, SeenGroup, SeenLeadership) for field in dataclasses.fields(noun)}
-_GUARD = {field.name for field in dataclasses.fields(Guard)}
+_SEEN = {
+    field.name for noun in (ObservedPartition, ObservedGroup, ObservedLeadership) for field in dataclasses.fields(noun)
+}
+_GUARD = {field.name for field in dataclasses.fields(Preconditions)}
 
 
 def _changed(action: A, changes: dict[str, Any]) -> A:
@@ -37,30 +34,39 @@ def _changed(action: A, changes: dict[str, Any]) -> A:
     return dataclasses.replace(action, **changes)
 
 
+def replace_unchecked(action: B, **changes: Any) -> B:
+    """Return the action with changes that its own checks would refuse, and that no file can hold."""
+    changed = copy.copy(action)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed
+
+
 def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRecords:
     """A purge of orders[3] from 1000 to 98213, as in the documentation; `skips` are (group, committed), `end` is both ends."""
     policy = changes.pop("policy", f"{topic}-gdpr")
     skips = changes.pop("skips", ())
     end = changes.pop("end", 250_000)
+    changes = {"stable_end": end, "high_watermark": end} | changes
     action = DeleteRecords(
         address=Address("RetentionFloor", policy, topic, partition),
-        declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
+        declared_at=SourceLocation("manifests/prod-eu/orders.yaml", 9, 3),
         reason="newerThan 7d resolves to offset 98213",
         mode=Mode.MERGE,
         partition=TopicPartition(topic, partition),
         before_offset=98_213,
-        seen=SeenPartition(
+        seen=ObservedPartition(
             topic_id=TOPIC_ID,
             log_start=1000,
-            stable_end=end,
-            high_watermark=end,
+            stable_end=250_000,
+            high_watermark=250_000,
             leader=1,
             replicas=(1, 2, 3),
             in_sync=(1, 2, 3),
         ),
-        guard=Guard(
-            consumers=Consumers.IGNORE if skips else Consumers.BLOCK,
-            accepted=tuple(AcceptedReader(group, committed) for group, committed in skips),
+        guard=Preconditions(
+            consumers=LagPolicy.IGNORE if skips else LagPolicy.BLOCK,
+            accepted=tuple(AcceptedLag(group, committed) for group, committed in skips),
         ),
         vouched=False,
         drift=True,
@@ -72,12 +78,12 @@ def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
     """The removal of an idle group."""
     action = DeleteGroup(
         address=Address("GroupRemoval", changes.pop("policy", "dead-etl"), group),
-        declared_at=Place("manifests/prod-eu/groups.yaml", 4, 3),
+        declared_at=SourceLocation("manifests/prod-eu/groups.yaml", 4, 3),
         reason="EMPTY, no activity for 6 days",
         mode=Mode.MERGE,
         group=group,
         idle_for_ms=3 * DAY,
-        seen=SeenGroup(
+        seen=ObservedGroup(
             type=GroupType.CLASSIC,
             state=GroupState.EMPTY,
             commits=12,
@@ -95,13 +101,13 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
     unclean = changes.pop("unclean", False)
     action = ElectLeader(
         address=Address("LeaderPolicy", changes.pop("policy", "all"), topic, partition),
-        declared_at=Place("manifests/prod-eu/leaders.yaml", 6, 3),
+        declared_at=SourceLocation("manifests/prod-eu/leaders.yaml", 6, 3),
         reason="the preferred replica is in sync and does not lead",
         mode=Mode.MERGE,
         partition=TopicPartition(topic, partition),
         election=Election.UNCLEAN if unclean else Election.PREFERRED,
         leader_wanted=None if unclean else 1,
-        seen=SeenLeadership(
+        seen=ObservedLeadership(
             topic_id=TOPIC_ID,
             leader=None if unclean else 2,
             replicas=(1, 2, 3),
@@ -114,7 +120,7 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
 def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
     decision = Blocked(
         address=Address.parse(address) if isinstance(address, str) else address,
-        declared_at=Place("manifests/prod-eu/orders.yaml", 9, 3),
+        declared_at=SourceLocation("manifests/prod-eu/orders.yaml", 9, 3),
         code="B204",
         reason='group "billing" is at 52000 and would skip 46,213 records',
         next_step="let it catch up, or say consumers: clamp",
@@ -125,7 +131,7 @@ def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **c
 def waiting(address: str, **changes: Any) -> Waiting:
     decision = Waiting(
         address=Address.parse(address),
-        declared_at=Place("manifests/prod-eu/streams.yaml", 3, 3),
+        declared_at=SourceLocation("manifests/prod-eu/streams.yaml", 3, 3),
         reason="the last purge was less than 30s ago",
         until_ms=NOW_MS + 12_000,
     )
@@ -138,43 +144,39 @@ def satisfied(address: str) -> Satisfied:
 
 def plan(*decisions: Decision, **changes: Any) -> Plan:
     """A plan of the cluster prod-eu, made at 2026-11-21T10:00:00Z."""
-    made = Plan(
+    example = Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
         expires_at_ms=NOW_MS + 86_400_000,
-        decisions=in_order(decisions),
+        decisions=sort_decisions(decisions),
         source=Source(commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"),
         notes=(
-            PolicyNote(
+            PolicyInfo(
                 policy=Address("RetentionFloor", "orders-gdpr"), owner="team-orders", reason="erase after 30 days"
             ),
         ),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(example, **changes)
+
+
+def plan_text(plan: Plan) -> str:
+    """The text of a plan's file."""
+    return "".join(plan_file.lines(plan))
+
+
+def unchecked(action: Any, **changes: Any) -> Any:
+    """A copy with other fields that no check of a constructor has seen, as code that forgot to check could make it."""
+    changed = copy.copy(action)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def digest_by_hand(written: dict[str, Any]) -> str:
     """A plan file's digest by docs/plan.md's recipe, with nothing but a JSON library and sha256."""
 
-    def equal(row: dict[str, Any]) -> dict[str, Any]:
-        seen = row["seen"]
-        match row["operation"]:
-            case "delete_records":
-                return {"topic_id": seen["topic_id"], "guard": row["guard"]}
-            case "delete_group":
-                kept = {name: seen[name] for name in ("type", "fingerprint", "newest_record")}
-                return kept | {"guard": row["guard"]}
-            case _:
-                return {"topic_id": seen["topic_id"], "replicas": seen["replicas"]}
-
-    bound = {
-        "format_major": 1,
-        "cluster_id": written["cluster"]["cluster_id"],
-        "actions": [
-            {name: row[name] for name in ("address", "operation", "request")} | {"equal": equal(row)}
-            for row in written["actions"]
-        ],
-    }
-    canonical = json.dumps(bound, sort_keys=True, separators=(",", ":")).replace("\x7f", "\\u007f")
-    return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    rows: list[object] = [[2, written["cluster_id"]]]
+    rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in written["actions"]]
+    text = "\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -3,27 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
-from reconciler.model.names import Place, TopicPartition
+from reconciler.model.names import SourceLocation, TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     GroupType,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
 from reconciler.plan import planner
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 
 NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
 OTHER_ID = "bbbbbbbbbbbbbbbbbbbbbg"
-LOST = Unread("broker 2 did not answer")
+LOST = Unknown("broker 2 did not answer")
 
 
 def is_pattern(selector: str) -> bool:
@@ -38,31 +40,33 @@ def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> 
 
 def cluster(**spec: Any) -> Cluster:
     """The cluster prod-eu; spec by manifest keys."""
-    made = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
-    return Cluster.model_validate(manifest("Cluster", "prod-eu", made)).declared(Place("manifests/cluster.yaml", 1, 1))
+    fields = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
+    return Cluster.model_validate(manifest("Cluster", "prod-eu", fields)).with_location(
+        SourceLocation("manifests/cluster.yaml", 1, 1)
+    )
 
 
 def floor(
     *topics: str, name: str = "gdpr", line: int = 9, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> RetentionFloor:
     """A floor on `orders` unless topics are given; patterns get an expectAtMost that does not bind."""
-    chosen = list(topics) or ["orders"]
-    if any(map(is_pattern, chosen)):
+    selectors = list(topics) or ["orders"]
+    if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
-    made = manifest("RetentionFloor", name, {"topics": chosen, **spec}, **(envelope or {}))
-    return RetentionFloor.model_validate(made).declared(Place("manifests/floors.yaml", line, 1))
+    fields = manifest("RetentionFloor", name, {"topics": selectors, **spec}, **(envelope or {}))
+    return RetentionFloor.model_validate(fields).with_location(SourceLocation("manifests/floors.yaml", line, 1))
 
 
 def removal(
     *groups: str, name: str = "dead", line: int = 4, envelope: Mapping[str, Any] | None = None, **spec: Any
 ) -> GroupRemoval:
     """A removal of `old-etl` unless groups are given, idle for three days."""
-    chosen = list(groups) or ["old-etl"]
+    selectors = list(groups) or ["old-etl"]
     spec.setdefault("idleFor", "3d")
-    if any(map(is_pattern, chosen)):
+    if any(map(is_pattern, selectors)):
         spec.setdefault("expectAtMost", 1000)
-    made = manifest("GroupRemoval", name, {"groups": chosen, **spec}, **(envelope or {}))
-    return GroupRemoval.model_validate(made).declared(Place("manifests/groups.yaml", line, 1))
+    fields = manifest("GroupRemoval", name, {"groups": selectors, **spec}, **(envelope or {}))
+    return GroupRemoval.model_validate(fields).with_location(SourceLocation("manifests/groups.yaml", line, 1))
 
 
 def leaders(
@@ -71,24 +75,26 @@ def leaders(
     """Preferred leaders of every topic unless topics or partitions are given."""
     if "partitions" not in spec:
         spec["topics"] = list(topics) or ["*"]
-    made = manifest("LeaderPolicy", name, spec, **(envelope or {}))
-    return LeaderPolicy.model_validate(made).declared(Place("manifests/leaders.yaml", line, 1))
+    fields = manifest("LeaderPolicy", name, spec, **(envelope or {}))
+    return LeaderPolicy.model_validate(fields).with_location(SourceLocation("manifests/leaders.yaml", line, 1))
 
 
 def waiver(
     policy: str, limit: str, value: float, *, name: str = "once", expires: str = "2026-12-01T00:00:00Z"
 ) -> Waiver:
     spec = {"policy": policy, "limit": limit, "value": value, "expires": expires}
-    return Waiver.model_validate(manifest("Waiver", name, spec)).declared(Place("manifests/waivers.yaml", 1, 1))
+    return Waiver.model_validate(manifest("Waiver", name, spec)).with_location(
+        SourceLocation("manifests/waivers.yaml", 1, 1)
+    )
 
 
 def partition(
-    number: int = 0, *, topic: str = "orders", at: Mapping[int, int | Unread | None] | None = None, **facts: Any
+    number: int = 0, *, topic: str = "orders", at: Mapping[int, int | Unknown | None] | None = None, **facts: Any
 ) -> PartitionFacts:
     """A healthy partition with offsets 0 to 100. `at`: age in ms → first offset at or after NOW_MS minus that age."""
     end = facts.pop("end", 100)
     answers = {NOW_MS - age: answer for age, answer in (at or {}).items()}
-    made: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "topic_id": TOPIC_ID,
         "leader": 1,
         "replicas": (1, 2, 3),
@@ -101,61 +107,61 @@ def partition(
         "readers_below": end,
         "last_purge_ms": None,
     }
-    return PartitionFacts(partition=TopicPartition(topic, number), **(made | facts))
+    return PartitionFacts(partition=TopicPartition(topic, number), **(defaults | facts))
 
 
-def reader(group: str, committed: int, **facts: Any) -> Reader:
+def reader(group: str, committed: int, **facts: Any) -> ConsumerPosition:
     """A reader whose commit the log has, made for this incarnation of the topic."""
-    return Reader(group, committed, **({"topic_id": TOPIC_ID} | facts))
+    return ConsumerPosition(group, committed, **({"topic_id": TOPIC_ID} | facts))
 
 
-def topic(name: str = "orders", partitions: int | Unread = 1, **facts: Any) -> TopicFacts:
-    made: dict[str, Any] = {
+def topic(name: str = "orders", partitions: int | Unknown = 1, **facts: Any) -> TopicFacts:
+    defaults: dict[str, Any] = {
         "topic_id": TOPIC_ID,
         "internal": False,
         "cleanup_policy": frozenset({"delete"}),
         "records": 1000,
     }
-    return TopicFacts(name=name, partitions=partitions, **(made | facts))
+    return TopicFacts(name=name, partitions=partitions, **(defaults | facts))
 
 
-def group(name: str = "old-etl", *, idle: int | Unread = 6 * DAY, **facts: Any) -> GroupFacts:
+def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any) -> GroupFacts:
     """A classic group, EMPTY, with twelve commits on three topics, last active `idle` ms ago."""
-    made: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "listed": True,
         "type": GroupType.CLASSIC,
         "state": GroupState.EMPTY,
         "commits": 12,
         "commit_topics": 3,
         "fingerprint": "ab" * 32,
-        "last_activity_ms": idle if isinstance(idle, Unread) else NOW_MS - idle,
+        "last_activity_ms": idle if isinstance(idle, Unknown) else NOW_MS - idle,
         "newest_record": (17, 4711),
     }
-    return GroupFacts(group=name, **(made | facts))
+    return GroupFacts(group=name, **(defaults | facts))
 
 
 def snapshot(*facts: PartitionFacts | TopicFacts | GroupFacts, **changes: Any) -> ClusterSnapshot:
     """Everything listed, everything read. A topic without facts of its own has as many partitions as were given."""
-    partitions = {one.partition: one for one in facts if isinstance(one, PartitionFacts)}
+    partitions = {fact.partition: fact for fact in facts if isinstance(fact, PartitionFacts)}
     numbers: dict[str, int] = {}
     for name in partitions:
         numbers[name.topic] = max(numbers.get(name.topic, 0), name.partition + 1)
     topics = {name: topic(name, count) for name, count in numbers.items()}
-    topics |= {one.name: one for one in facts if isinstance(one, TopicFacts)}
-    made: dict[str, Any] = {
+    topics |= {fact.name: fact for fact in facts if isinstance(fact, TopicFacts)}
+    defaults: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
         "observed_at_ms": NOW_MS,
         "brokers": (1, 2, 3),
         "topics": topics,
-        "groups": {one.group: one for one in facts if isinstance(one, GroupFacts)},
+        "groups": {fact.group: fact for fact in facts if isinstance(fact, GroupFacts)},
         "partitions": partitions,
         "readers_incomplete": None,
         "cluster_records": 100_000,
     }
-    return ClusterSnapshot(**(made | changes))
+    return ClusterSnapshot(**(defaults | changes))
 
 
 def planned(policies: Policy | list[Policy], facts: ClusterSnapshot, **changes: Any) -> Plan:
     """The plan of one or more policies on these facts."""
-    chosen = policies if isinstance(policies, list) else [policies]
-    return planner.plan(**({"cluster": cluster(), "policies": chosen, "waivers": (), "snapshot": facts} | changes))
+    policy_list = policies if isinstance(policies, list) else [policies]
+    return planner.plan(**({"cluster": cluster(), "policies": policy_list, "waivers": (), "snapshot": facts} | changes))

@@ -1,4 +1,4 @@
-"""Manifests for property tests: YAML text of all sorts, valid manifests as data, and valid manifests with one thing changed."""
+"""Hypothesis strategies of manifests: YAML text, valid manifests as data, and changed manifests."""
 
 import copy
 import json
@@ -57,12 +57,12 @@ _PIECES = (
 )
 
 text_soup = st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=5)), max_size=40).map("".join)
-"""Text that is made of what YAML readers trip over."""
+"""Text of pieces that are difficult for YAML parsers."""
 
 
 @st.composite
 def mutated_text(draw: st.DrawFn) -> str:
-    """An example file with a few places cut, doubled, swapped or overwritten."""
+    """An example file with a few parts removed, repeated, swapped or overwritten."""
     text = draw(st.sampled_from(EXAMPLES))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
@@ -76,9 +76,9 @@ def mutated_text(draw: st.DrawFn) -> str:
                 text = text[:start] + draw(st.sampled_from(_PIECES)) + text[end:]
             case _:
                 lines = text.split("\n")
-                here = draw(st.integers(0, len(lines) - 1))
-                there = draw(st.integers(0, len(lines) - 1))
-                lines[here], lines[there] = lines[there], lines[here]
+                first = draw(st.integers(0, len(lines) - 1))
+                second = draw(st.integers(0, len(lines) - 1))
+                lines[first], lines[second] = lines[second], lines[first]
                 text = "\n".join(lines)
     return text
 
@@ -150,8 +150,8 @@ def _leaders(draw: st.DrawFn) -> dict[str, Any]:
         partitions = st.dictionaries(_words, _listed(st.integers(0, 99)), min_size=1, max_size=3)
         return {"partitions": draw(partitions), "election": "unclean"}
     spec = {"topics": draw(_listed(st.one_of(_words, _patterns)))}
-    rest = _optional(exceptTopics=_listed(_words), election=st.just("preferred"), tolerance=_percents)
-    return spec | draw(rest)
+    optional_fields = _optional(exceptTopics=_listed(_words), election=st.just("preferred"), tolerance=_percents)
+    return spec | draw(optional_fields)
 
 
 @st.composite
@@ -199,7 +199,7 @@ _SPECS: dict[str, Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
 
 @st.composite
 def valid_manifests(draw: st.DrawFn) -> dict[str, Any]:
-    """A valid manifest as data, of any kind."""
+    """A valid manifest of any kind, as data."""
     kind = draw(st.sampled_from(sorted(_SPECS)))
     metadata = {"name": draw(_names)} | draw(_optional(owner=st.text("Zoë 7", min_size=1), reason=st.just("because")))
     document = {"apiVersion": "reconciler/v1", "kind": kind, "metadata": metadata, "spec": draw(_SPECS[kind]())}
@@ -238,14 +238,17 @@ _strange = st.sampled_from(
 
 
 def _places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths to everything below `node`."""
+    """Return the paths of all nodes below `node`."""
     entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     return [deeper for key, value in entries for deeper in ((*path, key), *_places(value, (*path, key)))]
 
 
 @st.composite
 def changed_manifests(draw: st.DrawFn) -> dict[str, Any]:
-    """A valid manifest in which a few things were dropped, renamed, replaced, doubled or added. May still be valid."""
+    """A valid manifest with a few nodes removed, renamed, replaced, copied or added.
+
+    It may still be valid.
+    """
     document: dict[str, Any] = json.loads(json.dumps(draw(valid_manifests())))
     for _ in range(draw(st.integers(1, 3))):
         places = _places(document)

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from reconciler.model.entry import Author, Entry, Event, operation_of, request_of
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.outcome import Outcome, Status
 from tests.strategies import plans as made
 
@@ -19,17 +19,18 @@ outcomes = st.builds(
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> JournalEntry:
     action = draw(made.actions)
-    return Entry(
+    return JournalEntry(
         event=draw(st.sampled_from(Event)),
         at_ms=draw(st.integers(-(2**62), 2**62)),
         run_id=draw(made.prose),
         plan_digest="sha256:" + "0" * 64,
         address=action.address,
-        operation=operation_of(action),
-        request=request_of(action),
-        author=Author(who=draw(st.none() | made.prose), commit=draw(st.none() | made.prose)),
+        operation=action.OPERATION,
+        request=action.request(),
+        who=draw(st.none() | made.prose),
+        commit=draw(st.none() | made.prose),
         status=draw(st.none() | st.sampled_from(Status)),
         detail=draw(st.none() | made.prose),
         code=draw(st.none() | made.prose),

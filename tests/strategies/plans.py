@@ -1,6 +1,7 @@
-"""Plans, decisions and names as Hypothesis strategies: valid by the model's rules, hostile wherever text is free.
+"""Hypothesis strategies of plans, decisions and names: valid models with hostile free text.
 
-Names are texts of an alphabet, not regular expressions: Hypothesis draws a text at once and an expression character by character.
+Names are texts of an alphabet and not regular expressions, because Hypothesis draws a text at once
+and an expression character by character.
 """
 
 import string
@@ -8,39 +9,31 @@ import string
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from reconciler.model.action import (
-    AcceptedReader,
-    Action,
-    Consumers,
-    DeleteGroup,
-    DeleteRecords,
-    Election,
-    ElectLeader,
-    Guard,
-    Mode,
-    SeenGroup,
-    SeenLeadership,
-    SeenPartition,
-)
-from reconciler.model.names import Address, Place, TopicPartition
+from reconciler.model.action import Action, Mode
+from reconciler.model.election import Election
+from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import (
     Blocked,
     Decision,
     LimitVerdict,
     ManifestFile,
     Plan,
-    PolicyNote,
+    PolicyInfo,
     Satisfied,
     Skipped,
     Source,
     UsedWaiver,
     Waiting,
-    in_order,
+    sort_decisions,
 )
 from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""For unit tests, which are whole in seconds; properties take their profile's number."""
+"""Fewer examples for unit tests, which must be quick; properties use the number of their profile.
+"""
 
 NASTY = (
     "\x1b[31mred\x1b[0m",
@@ -87,16 +80,16 @@ brokers = st.integers(0, 2**31 - 1)
 replica_lists = st.lists(brokers, min_size=1, max_size=5, unique=True).map(tuple)
 topic_ids = st.text(string.ascii_letters + string.digits + "_-", min_size=22, max_size=22)
 sha256s = st.binary(min_size=32, max_size=32).map(bytes.hex)
-places = st.builds(Place, prose, st.integers(0, 10_000), st.integers(0, 200))
+places = st.builds(SourceLocation, prose, st.integers(0, 10_000), st.integers(0, 200))
 modes = st.sampled_from(Mode)
 
 
 @st.composite
-def guards(draw: st.DrawFn) -> Guard:
-    """Any guard: what it was decided under is policy."""
-    readers = draw(st.lists(st.builds(AcceptedReader, group_ids, offsets), max_size=3, unique_by=lambda r: r.group))
-    return Guard(
-        consumers=draw(st.sampled_from(Consumers)),
+def guards(draw: st.DrawFn) -> Preconditions:
+    """Any preconditions; they come from the policy."""
+    readers = draw(st.lists(st.builds(AcceptedLag, group_ids, offsets), max_size=3, unique_by=lambda r: r.group))
+    return Preconditions(
+        consumers=draw(st.sampled_from(LagPolicy)),
         named=tuple(draw(st.lists(group_ids, max_size=3))),
         accepted=tuple(readers),
         except_groups=tuple(draw(st.lists(group_ids, max_size=2))),
@@ -106,7 +99,7 @@ def guards(draw: st.DrawFn) -> Guard:
 
 @st.composite
 def delete_records(draw: st.DrawFn) -> DeleteRecords:
-    """A purge with `log_start < before_offset <= stable_end <= high_watermark`."""
+    """A deletion with `log_start < before_offset <= stable_end <= high_watermark`."""
     log_start = draw(st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 2)))
     stable_end = draw(st.integers(log_start + 1, 2**63 - 1))
     partition = TopicPartition(draw(topics), draw(partition_numbers))
@@ -119,7 +112,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
         mode=draw(modes),
         partition=partition,
         before_offset=draw(st.integers(log_start + 1, stable_end)),
-        seen=SeenPartition(
+        seen=ObservedPartition(
             topic_id=draw(topic_ids),
             log_start=log_start,
             stable_end=stable_end,
@@ -129,14 +122,14 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
             in_sync=replicas,
         ),
         guard=guard,
-        vouched=bool(guard.named) and guard.consumers is Consumers.BLOCK and not guard.accepted and draw(st.booleans()),
+        vouched=bool(guard.named) and guard.consumers is LagPolicy.BLOCK and not guard.accepted and draw(st.booleans()),
         drift=draw(st.booleans()),
     )
 
 
 @st.composite
 def delete_groups(draw: st.DrawFn) -> DeleteGroup:
-    """A removal; without evidence only where idle_for_ms is 0."""
+    """A group removal; it lacks evidence only if idle_for_ms is 0."""
     group = draw(group_ids)
     idle_for_ms = draw(st.integers(0, 10**12))
     evidence = idle_for_ms > 0 or draw(st.booleans())
@@ -147,7 +140,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
         mode=draw(modes),
         group=group,
         idle_for_ms=idle_for_ms,
-        seen=SeenGroup(
+        seen=ObservedGroup(
             type=draw(st.sampled_from((GroupType.CLASSIC, GroupType.CONSUMER))),
             state=GroupState.EMPTY,
             commits=draw(st.integers(0, 10**6)),
@@ -161,7 +154,7 @@ def delete_groups(draw: st.DrawFn) -> DeleteGroup:
 
 @st.composite
 def elections(draw: st.DrawFn) -> ElectLeader:
-    """A preferred election of the first replica, or an unclean one of a leaderless partition."""
+    """A preferred election of the first replica, or an unclean election of a leaderless partition."""
     partition = TopicPartition(draw(topics), draw(partition_numbers))
     replicas = draw(replica_lists)
     preferred = draw(st.booleans())
@@ -173,7 +166,7 @@ def elections(draw: st.DrawFn) -> ElectLeader:
         partition=partition,
         election=Election.PREFERRED if preferred else Election.UNCLEAN,
         leader_wanted=replicas[0] if preferred else None,
-        seen=SeenLeadership(
+        seen=ObservedLeadership(
             topic_id=draw(topic_ids),
             leader=draw(st.none() | brokers) if preferred else None,
             replicas=replicas,
@@ -241,14 +234,14 @@ sources = st.builds(
 
 @st.composite
 def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_size: int = 8) -> Plan:
-    """A whole plan, its decisions in address order and each subject decided once."""
+    """A plan with its decisions in address order and one decision per subject."""
     observed_at_ms = draw(st.integers(0, 4_102_444_800_000))
     return Plan(
         cluster=draw(policies),
         cluster_id=draw(topic_ids),
         observed_at_ms=observed_at_ms,
         expires_at_ms=observed_at_ms + draw(st.integers(0, 10**10)),
-        decisions=in_order(draw(st.lists(of, max_size=max_size, unique_by=lambda d: d.address))),
+        decisions=sort_decisions(draw(st.lists(of, max_size=max_size, unique_by=lambda d: d.address))),
         limits=tuple(draw(st.lists(verdicts, max_size=2))),
         source=draw(sources),
         targets=tuple(draw(st.lists(prose, max_size=2))),
@@ -256,7 +249,7 @@ def plans(draw: st.DrawFn, *, of: st.SearchStrategy[Decision] = decisions, max_s
         notes=tuple(
             draw(
                 st.lists(
-                    st.builds(PolicyNote, policy=policy_addresses, owner=st.none() | prose, reason=st.none() | prose),
+                    st.builds(PolicyInfo, policy=policy_addresses, owner=st.none() | prose, reason=st.none() | prose),
                     max_size=2,
                 )
             )

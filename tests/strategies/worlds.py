@@ -12,20 +12,22 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from reconciler.kinds import Cluster, GroupRemoval, LeaderPolicy, Policy, RetentionFloor, Waiver
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     GroupFacts,
     GroupState,
     GroupType,
     PartitionFacts,
-    Reader,
     TopicFacts,
-    Unread,
+    Unknown,
 )
 from reconciler.plan import planner
+from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.cluster import Cluster
+from reconciler.policies.waiver import Waiver
 from tests.strategies import facts
 from tests.strategies.facts import DAY, NOW_MS, OTHER_ID, TOPIC_ID, is_pattern
 
@@ -74,8 +76,13 @@ class World:
     snapshot: ClusterSnapshot
 
     def plan(self, **changes: Any) -> Plan:
-        made = {"cluster": self.cluster, "policies": self.policies, "waivers": self.waivers, "snapshot": self.snapshot}
-        return planner.plan(**(made | changes))
+        arguments = {
+            "cluster": self.cluster,
+            "policies": self.policies,
+            "waivers": self.waivers,
+            "snapshot": self.snapshot,
+        }
+        return planner.plan(**(arguments | changes))
 
 
 def seeded(build: Callable[[Random], T]) -> st.SearchStrategy[T]:
@@ -92,12 +99,12 @@ def rarely(r: Random, healthy: T, *odd: T, one_in: int = 12) -> T:
     return r.choice(odd) if chance(r, one_in) else healthy
 
 
-def lose_one(r: Random, known: F, *names: str, one_in: int = 12) -> F:
+def lose_fact(r: Random, facts_object: F, *names: str, one_in: int = 12) -> F:
     """Mostly the facts as they are, sometimes with one of the named ones unread."""
-    return replace(known, **{r.choice(names): Unread("lost")}) if chance(r, one_in) else known
+    return replace(facts_object, **{r.choice(names): Unknown("lost")}) if chance(r, one_in) else facts_object
 
 
-def some(r: Random, values: Sequence[T], most: int = 2) -> list[T]:
+def sample(r: Random, values: Sequence[T], most: int = 2) -> list[T]:
     """One to `most` of the values."""
     return r.sample(values, r.randint(1, most))
 
@@ -123,26 +130,26 @@ def keep(r: Random, *, exact: bool) -> dict[str, Any]:
     if chance(r, 3):
         rules["last"] = r.randint(1, MAX_OFFSET // 2)
     if exact and chance(r, 4):
-        rules["fromOffset"] = {str(number): r.randint(0, MAX_OFFSET) for number in some(r, range(3))}
+        rules["fromOffset"] = {str(number): r.randint(0, MAX_OFFSET) for number in sample(r, range(3))}
     if not rules or chance(r, 3):
-        rules["unreadBy"] = some(r, ("billing", "shipping"))
+        rules["unreadBy"] = sample(r, ("billing", "shipping"))
     return rules
 
 
 def floor(r: Random, name: str = "f") -> RetentionFloor:
     """A floor on a few topics."""
-    topics = [topic for topic in some(r, TOPIC_SELECTORS) if not topic.startswith("__")] or ["orders"]
+    topics = [topic for topic in sample(r, TOPIC_SELECTORS) if not topic.startswith("__")] or ["orders"]
     pattern = any(map(is_pattern, topics))
     spec: dict[str, Any] = {"keep": keep(r, exact=not pattern)}
     if pattern:
         spec["expectAtMost"] = rarely(r, 6, 0, 1)
     if chance(r, 5):
-        spec["exceptTopics"] = some(r, TOPIC_SELECTORS, 1)
+        spec["exceptTopics"] = sample(r, TOPIC_SELECTORS, 1)
     if "fromOffset" not in spec["keep"] and chance(r, 4):
-        spec["partitions"] = some(r, range(3))
+        spec["partitions"] = sample(r, range(3))
     spec["consumers"] = r.choice(("block", "clamp", "ignore"))
     if chance(r, 3):
-        spec["exceptGroups"] = some(r, (*GROUP_SELECTORS, "carts"))
+        spec["exceptGroups"] = sample(r, (*GROUP_SELECTORS, "carts"))
     if chance(r, 2):
         spec["every"] = duration(r)
     spec["driftAfter"] = duration(r)
@@ -151,15 +158,15 @@ def floor(r: Random, name: str = "f") -> RetentionFloor:
 
 def removal(r: Random, name: str = "g") -> GroupRemoval:
     """A removal of a few groups."""
-    groups = some(r, GROUP_SELECTORS)
+    groups = sample(r, GROUP_SELECTORS)
     pattern = any(map(is_pattern, groups))
     spec: dict[str, Any] = {"idleFor": "3d" if pattern else r.choice(("0s", "3d"))}
     if pattern:
         spec["expectAtMost"] = rarely(r, 6, 0, 1)
     if chance(r, 4):
-        spec["exceptGroups"] = some(r, GROUP_SELECTORS, 1)
+        spec["exceptGroups"] = sample(r, GROUP_SELECTORS, 1)
     if chance(r, 4):
-        spec["types"] = some(r, ("classic", "consumer"), 1)
+        spec["types"] = sample(r, ("classic", "consumer"), 1)
     return facts.removal(*groups, name=name, envelope=mode(r), **spec)
 
 
@@ -167,9 +174,9 @@ def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
     """Preferred leaders of a few topics, or unclean ones of exact partitions."""
     tolerance = r.choice((0, 0, 30, 50, 100))
     if chance(r, 4):
-        exact = {topic: some(r, range(3)) for topic in some(r, ("orders", "clicks", "journal", "gone"))}
+        exact = {topic: sample(r, range(3)) for topic in sample(r, ("orders", "clicks", "journal", "gone"))}
         return facts.leaders(name=name, envelope=mode(r), tolerance=tolerance, election="unclean", partitions=exact)
-    return facts.leaders(*some(r, TOPIC_SELECTORS), name=name, envelope=mode(r), tolerance=tolerance)
+    return facts.leaders(*sample(r, TOPIC_SELECTORS), name=name, envelope=mode(r), tolerance=tolerance)
 
 
 def policies(r: Random) -> tuple[Policy, ...]:
@@ -196,9 +203,9 @@ def cluster(r: Random) -> Cluster:
     """Mostly without protections; limits that bind now and then."""
     protect: dict[str, Any] = {}
     if chance(r, 8):
-        protect["topics"] = some(r, TOPIC_SELECTORS, 1)
+        protect["topics"] = sample(r, TOPIC_SELECTORS, 1)
     if chance(r, 8):
-        protect["groups"] = some(r, GROUP_SELECTORS, 1)
+        protect["groups"] = sample(r, GROUP_SELECTORS, 1)
     return facts.cluster(journal={"topic": "journal"}, protect=protect, limits=limit_spec(r))
 
 
@@ -224,17 +231,17 @@ def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
 # --- facts
 
 
-def readers(r: Random, log_start: int, high_watermark: int) -> tuple[Reader, ...]:
+def readers(r: Random, log_start: int, high_watermark: int) -> tuple[ConsumerPosition, ...]:
     """Most groups with a position, near the end for the most part; now and then an implied one or one of another incarnation."""
-    found = []
+    positions = []
     for name in sorted(GROUPS[:4]):
         if chance(r, 4):
             continue
         implied = chance(r, 10)
         committed = log_start if implied else max(0, high_watermark + rarely(r, 0, 3) - r.randint(0, 20))
-        topic_id: Any = rarely(r, TOPIC_ID, None, OTHER_ID, Unread("lost"), one_in=20)
-        found.append(Reader(name, committed, implied, topic_id))
-    return tuple(found)
+        topic_id: Any = rarely(r, TOPIC_ID, None, OTHER_ID, Unknown("lost"), one_in=20)
+        positions.append(ConsumerPosition(name, committed, implied, topic_id))
+    return tuple(positions)
 
 
 def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> PartitionFacts:
@@ -247,12 +254,12 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         log_start, stable_end = stable_end, log_start
     high_watermark = max(log_start, stable_end) + rarely(r, 0, 1, 5)
     offsets = sorted(r.randint(log_start, MAX_OFFSET + 5) for _ in instants)
-    answers: dict[int, int | Unread | None] = {
+    answers: dict[int, int | Unknown | None] = {
         instant: None if offset > high_watermark else offset
         for instant, offset in zip(sorted(instants), offsets, strict=True)
     }
     if instants and chance(r, 30):
-        answers[r.choice(instants)] = rarely(r, Unread("lost"), -1, one_in=2)
+        answers[r.choice(instants)] = rarely(r, Unknown("lost"), -1, one_in=2)
     healthy = facts.partition(
         name.partition,
         topic=name.topic,
@@ -269,11 +276,15 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
     )
     if healthy.leader is None:  # nobody to answer for offsets
-        gone = Unread("no leader")
+        no_leader = Unknown("no leader")
         healthy = replace(
-            healthy, log_start=gone, stable_end=gone, high_watermark=gone, offsets_at=dict.fromkeys(instants, gone)
+            healthy,
+            log_start=no_leader,
+            stable_end=no_leader,
+            high_watermark=no_leader,
+            offsets_at=dict.fromkeys(instants, no_leader),
         )
-    return lose_one(r, healthy, *PARTITION_FACTS)
+    return lose_fact(r, healthy, *PARTITION_FACTS)
 
 
 def group(r: Random, name: str) -> GroupFacts:
@@ -281,7 +292,7 @@ def group(r: Random, name: str) -> GroupFacts:
     type_ = r.choice((GroupType.CLASSIC, GroupType.CONSUMER))
     if name == "carts":
         type_ = rarely(r, type_, GroupType.SHARE, GroupType.STREAMS, GroupType.CONNECT, GroupType.HIDDEN, one_in=6)
-    known = facts.group(
+    healthy = facts.group(
         name,
         idle=rarely(r, 6 * DAY, 0, DAY, one_in=4),
         listed=not chance(r, 15),
@@ -292,14 +303,14 @@ def group(r: Random, name: str) -> GroupFacts:
         fingerprint=r.choice(("ab" * 32, "cd" * 32)),
         newest_record=r.choice(((17, 1), (17, 2))),
     )
-    return lose_one(r, known, *GROUP_FACTS, one_in=25)
+    return lose_fact(r, healthy, *GROUP_FACTS, one_in=25)
 
 
 def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
     """Facts of a small cluster that answer all `instants` on every partition."""
-    found: list[TopicFacts | PartitionFacts | GroupFacts] = []
-    others = r.sample(("orders-2", "_schemas", "__remote_log_metadata", "journal"), r.randint(0, 2))
-    names = ["orders", "clicks", *others]
+    all_facts: list[TopicFacts | PartitionFacts | GroupFacts] = []
+    other_topics = r.sample(("orders-2", "_schemas", "__remote_log_metadata", "journal"), r.randint(0, 2))
+    names = ["orders", "clicks", *other_topics]
     r.shuffle(names)
     for name in names[: rarely(r, len(names), 1)]:
         count = rarely(r, 1, 2, 3, one_in=3)
@@ -308,12 +319,14 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
         )
         records = rarely(r, 200, 0, 5, 30, 90, one_in=3)
         topic = facts.topic(name, count, internal=chance(r, 20), cleanup_policy=cleanup, records=records)
-        found.append(lose_one(r, topic, *TOPIC_FACTS, one_in=20))
-        found += [partition(r, TopicPartition(name, number), instants) for number in range(count) if not chance(r, 40)]
-    found += [group(r, name) for name in r.sample(GROUPS, 5) if not chance(r, 5)]
+        all_facts.append(lose_fact(r, topic, *TOPIC_FACTS, one_in=20))
+        all_facts += [
+            partition(r, TopicPartition(name, number), instants) for number in range(count) if not chance(r, 40)
+        ]
+    all_facts += [group(r, name) for name in r.sample(GROUPS, 5) if not chance(r, 5)]
     brokers = rarely(r, (1, 2, 3), (1, 2), (3,), ())
-    whole = facts.snapshot(*found, brokers=brokers, cluster_records=rarely(r, 500, 0, 60, one_in=5))
-    return lose_one(r, whole, *SNAPSHOT_FACTS, one_in=15)
+    healthy = facts.snapshot(*all_facts, brokers=brokers, cluster_records=rarely(r, 500, 0, 60, one_in=5))
+    return lose_fact(r, healthy, *SNAPSHOT_FACTS, one_in=15)
 
 
 # --- strategies
@@ -321,7 +334,7 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
 
 def instants_of(of: Sequence[Policy]) -> tuple[int, ...]:
     """Everything that these policies ask offsets for."""
-    needs = planner.needs(of, NOW_MS)
+    needs = planner.scan_request(of, NOW_MS)
     return tuple(sorted({instant for need in needs.topics for instant in need.instants_ms}))
 
 
@@ -343,7 +356,7 @@ def two_days() -> st.SearchStrategy[tuple[World, World]]:
     """The same cluster manifest and policies on the facts of two days."""
 
     def build(r: Random) -> tuple[World, World]:
-        one = _world(r, policies(r))
-        return one, replace(one, snapshot=snapshot(r, instants_of(one.policies)))
+        first_day = _world(r, policies(r))
+        return first_day, replace(first_day, snapshot=snapshot(r, instants_of(first_day.policies)))
 
     return seeded(build)

@@ -3,37 +3,34 @@
 import re
 from pathlib import Path
 
-from reconciler.cli import verbs
-
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CASE = ROOT / "tests" / "golden" / "01-a-whole-house"
 
 
 def block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert found, language
-    return found[1]
+    match = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert match, language
+    return match[1]
 
 
 def test_its_manifest_and_its_plan_are_those_of_a_golden_case() -> None:
-    """The manifest shown is the case's, and the plan shown is what it makes of it."""
+    """The README shows the manifest of the case and the plan of this manifest."""
     policy = (CASE / "manifests" / "policy.yaml").read_text(encoding="utf-8")
-    assert block("yaml") == policy, "comments too: the plan names lines"
+    assert block("yaml") == policy, "comments count, too: the plan names lines"
     assert block("text") == (CASE / "plan.txt").read_text(encoding="utf-8")
 
 
-def test_every_command_it_names_exists_and_none_is_left_out() -> None:
-    """The table of commands is the program's."""
-    named = set(
-        re.findall(r"`([a-z]+)(?: [^`]*)?`", README[README.index("| command |") : README.index("| exit code |")])
-    )
-    commands = set(verbs.TOLD) - set(verbs.HIDDEN)
-    assert commands <= named
-    assert named <= commands | {"mode"}
+def test_it_names_each_kind_of_policy_with_its_kafka_request() -> None:
+    """The table of kinds holds every policy, and each request of the three operations."""
+    rows = re.findall(r"^\| \[(\w+)\]\(docs/kinds/[a-z-]+\.md\) \| .* \| (\w+) ", README, re.MULTILINE)
+    assert dict(rows) == {
+        "RetentionFloor": "DeleteRecords",
+        "GroupRemoval": "DeleteGroups",
+        "LeaderPolicy": "ElectLeaders",
+    }
 
 
 def test_every_page_it_links_to_exists() -> None:
-    """A link that leads nowhere is worse than none."""
     for target in re.findall(r"\]\(([^)#]+)", README):
         assert (ROOT / target).exists(), target

@@ -7,24 +7,26 @@ alerts). Not here: how a report reads, which is render's, and what is drift at a
 from reconciler.plan.drift.file import FORMAT_VERSION, dumps, parse, read
 from reconciler.plan.drift.metrics import write_metrics
 from reconciler.plan.drift.report import (
+    BLOCKED,
+    UNREAD,
     DriftReport,
     PolicyTally,
-    Sort,
     Subject,
     exit_code,
-    out_of_sight,
     report,
+    unreachable_report,
 )
 
 __all__ = [
+    "BLOCKED",
+    "UNREAD",
     "FORMAT_VERSION",
     "DriftReport",
     "PolicyTally",
-    "Sort",
     "Subject",
     "dumps",
     "exit_code",
-    "out_of_sight",
+    "unreachable_report",
     "parse",
     "read",
     "report",

@@ -1,6 +1,6 @@
-"""The report as Prometheus text, for the node exporter's textfile collector or a push. Names and labels are an interface: add, never rename.
+"""Writes drift reports as Prometheus text, for the node exporter's textfile collector or a push.
 
-A policy without drift is a series of value 0, so that an alert on it can resolve.
+Names and labels are an interface: add, never rename. A policy without drift is a series of value 0, so that an alert on it can resolve.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
         observed.labels(report.cluster).set(report.observed_at_ms / 1000)
         refused.labels(report.cluster).set(len(report.refused))
         if report.subjects:
-            oldest.labels(report.cluster).set(min(each.since_ms for each in report.subjects) / 1000)
+            oldest.labels(report.cluster).set(min(subject.since_ms for subject in report.subjects) / 1000)
         for tally in report.tallies:
             names = (report.cluster, tally.policy.kind, tally.policy.policy)
             drifting.labels(*names).set(tally.drift)

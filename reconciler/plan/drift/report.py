@@ -1,17 +1,20 @@
-"""From a plan to what drifts, per subject and since when. Pure; the plan's own `observed_at` is the only clock.
+"""Derives the drift of a cluster from a plan: which subjects drift, and since when.
 
-Waiting and skipped are never drift, nor is a moving floor within its `driftAfter`. What could not be read is neither drift nor in
-sync: it is unread, and keeps the memory of what it was when it was last seen.
+The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a
+moving floor within its `driftAfter`. A subject that could not be read neither drifts nor is in sync:
+it is unread, and the report remembers what it was when it was last read.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import assert_never
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, assert_never, cast
 
-from reconciler.model.action import Action, DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler import operations
+from reconciler.model.action import Action, Mode
+from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
 from reconciler.model.plan import Blocked, Plan, Satisfied, Skipped, Waiting
+from reconciler.operations.base import Operation
 
 EXIT_IN_SYNC = 0
 EXIT_UNSEEN = 1
@@ -20,32 +23,36 @@ EXIT_DRIFT = 2
 UNREAD_CODE = "B103"
 
 
-class Sort(StrEnum):
-    """What is wrong with a subject. Also the `sort` label of the metrics."""
+BLOCKED = "blocked"
+UNREAD = "unread"
 
-    RECORDS = "records"
-    GROUP = "group"
-    LEADER = "leader"
-    BLOCKED = "blocked"
-    UNREAD = "unread"
+
+def drift_types() -> frozenset[str]:
+    """What can be wrong with a subject: what an operation would correct, or that it is blocked or unread."""
+    return frozenset({*(operation.DRIFT_TYPE for operation in operations.OPERATIONS), BLOCKED, UNREAD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One subject that drifts or could not be read.
+    """One subject that drifts or could not be read. Raises ValueError for an unknown `sort`.
 
-    `code`: of a blocked or unread one. `detail` is the plan's reason and may move with every run; nothing stable rests on it.
-    `since_ms`: when it was first reported so, without a break. `drift_since_ms`, of an unread subject only: since when it drifted
-    when it was last seen; None: it did not, or nobody knows.
+    `sort`: one of `drift_types`; also a label of the metrics. `code`: of a blocked or unread subject.
+    `detail`: the plan's reason, which may move with every run. `since_ms`: when the subject was first
+    reported so, without a break. `drift_since_ms`, of an unread subject only: since when it drifted
+    when it was last read; None: it did not drift, or that is not known.
     """
 
     address: Address
-    sort: Sort
-    code: str | None
+    sort: str
+    code: NonEmpty | None
     detail: str
     next_step: str
-    since_ms: int
-    drift_since_ms: int | None = None
+    since_ms: InstantMs
+    drift_since_ms: InstantMs | None = None
+
+    def __post_init__(self) -> None:
+        if self.sort not in drift_types():
+            raise ValueError(f"sort is {ascii(self.sort)[:80]}, expected one of {', '.join(sorted(drift_types()))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +75,16 @@ class DriftReport:
     `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
     """
 
-    cluster: str
-    cluster_id: str
-    observed_at_ms: int
-    subjects: tuple[Subject, ...] = ()
-    unread: tuple[Subject, ...] = ()
-    incomplete: tuple[str, ...] = ()
+    DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
+
+    cluster: NonEmpty
+    cluster_id: NonEmpty
+    observed_at_ms: InstantMs
     refused: tuple[str, ...] = ()
-    tallies: tuple[PolicyTally, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
+    subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
+    unread: tuple[Subject, ...] = ()
 
     @property
     def unseen(self) -> bool:
@@ -101,12 +110,11 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         policy = counts.setdefault(decision.address.policy_address, {})
         address = decision.address
         match decision:
-            case DeleteRecords() | DeleteGroup() | ElectLeader() if not decision.drift:
+            case Action() if not decision.drift:
                 state = "pending"
-            case DeleteRecords() | DeleteGroup() | ElectLeader():
+            case Action():
                 state = "drift"
-                found = _of_action(decision, since_ms=_drift_since(address, drifted, unseen, now_ms))
-                subjects.append(found)
+                subjects.append(_of_action(decision, since_ms=_drift_since(address, drifted, unseen, now_ms)))
             case Blocked() if decision.unread:
                 state = "unread"
                 known = unseen.get(address)
@@ -152,13 +160,13 @@ def _hidden(before: DriftReport, told: Container[Address], unread: Iterable[Subj
         whole = next((wholes[address] for address in above if address in wholes), None)
         if whole is None or old.address in told:
             continue
-        drifted = old.since_ms if old.sort is not Sort.UNREAD else old.drift_since_ms
-        since_ms = now_ms if old.sort is not Sort.UNREAD else min(old.since_ms, now_ms)
+        drifted = old.since_ms if old.sort != UNREAD else old.drift_since_ms
+        since_ms = now_ms if old.sort != UNREAD else min(old.since_ms, now_ms)
         found.append(replace(whole, address=old.address, since_ms=since_ms, drift_since_ms=drifted))
     return found
 
 
-def out_of_sight(
+def unreachable_report(
     cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
     """The report of a cluster that could not be planned at all: nothing is known, and what drifted before is not forgotten."""
@@ -169,7 +177,7 @@ def out_of_sight(
         unseen.append(
             Subject(
                 address=subject.address,
-                sort=Sort.UNREAD,
+                sort=UNREAD,
                 code=UNREAD_CODE,
                 detail=why,
                 next_step="see why the cluster could not be read",
@@ -188,9 +196,9 @@ def out_of_sight(
 
 def exit_code(reports: Sequence[DriftReport]) -> int:
     """2 where anything drifts, else 1 where too little could be seen to tell, else 0."""
-    if any(each.subjects for each in reports):
+    if any(report.subjects for report in reports):
         return EXIT_DRIFT
-    return EXIT_UNSEEN if any(each.unseen for each in reports) else EXIT_IN_SYNC
+    return EXIT_UNSEEN if any(report.unseen for report in reports) else EXIT_IN_SYNC
 
 
 def _drift_since(address: Address, drifted: dict[Address, int], unseen: dict[Address, Subject], now_ms: int) -> int:
@@ -202,15 +210,6 @@ def _drift_since(address: Address, drifted: dict[Address, int], unseen: dict[Add
 
 
 def _of_action(action: Action, *, since_ms: int) -> Subject:
-    match action:
-        case DeleteRecords():
-            sort = Sort.RECORDS
-        case DeleteGroup():
-            sort = Sort.GROUP
-        case ElectLeader():
-            sort = Sort.LEADER
-        case _:
-            assert_never(action)
     match action.mode:
         case Mode.CONTINUOUS:
             next_step = "converge should have done this: see its last run"
@@ -219,14 +218,19 @@ def _of_action(action: Action, *, since_ms: int) -> Subject:
         case _:
             assert_never(action.mode)
     return Subject(
-        address=action.address, sort=sort, code=None, detail=action.reason, next_step=next_step, since_ms=since_ms
+        address=action.address,
+        sort=cast(Operation, action).DRIFT_TYPE,
+        code=None,
+        detail=action.reason,
+        next_step=next_step,
+        since_ms=since_ms,
     )
 
 
 def _of_blocked(blocked: Blocked, *, since_ms: int, drift_since_ms: int | None = None) -> Subject:
     return Subject(
         address=blocked.address,
-        sort=Sort.UNREAD if blocked.unread else Sort.BLOCKED,
+        sort=UNREAD if blocked.unread else BLOCKED,
         code=blocked.code,
         detail=blocked.reason,
         next_step=blocked.next_step,

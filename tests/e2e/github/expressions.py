@@ -1,6 +1,7 @@
-"""GitHub's expression language, as far as workflows here use it: contexts, literals, `&&`, `||`, `!`, `==`, `!=`, a few functions.
+"""Evaluates the part of GitHub's expression language that the workflows use.
 
-Anything else raises, so that a workflow which begins to use more makes its test fail rather than pass unread.
+It has contexts, literals, `&&`, `||`, `!`, `==`, `!=` and a few functions. Any other syntax raises
+an error, so that a workflow that uses more fails its test.
 """
 
 import json
@@ -16,18 +17,21 @@ STATUS = re.compile(r"\b(success|always|cancelled|failure)\(\)")
 
 
 class Unknown(Exception):
-    """The expression uses something that this evaluator does not know."""
+    """The expression uses syntax that this evaluator does not support."""
 
 
 def value(template: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """A YAML scalar with its expressions filled in: the very value where it is one expression, text otherwise."""
-    if (found := _WHOLE.match(template.strip())) and template.count("${{") == 1:
-        return evaluate(found[1], contexts, functions)
+    """Replace the expressions in a YAML scalar.
+
+    A scalar that is one expression becomes its value, otherwise text.
+    """
+    if (match := _WHOLE.match(template.strip())) and template.count("${{") == 1:
+        return evaluate(match[1], contexts, functions)
     return _PART.sub(lambda part: text(evaluate(part[1], contexts, functions)), template)
 
 
 def text(result: Any) -> str:
-    """How a value reads in text."""
+    """Render a value in text."""
     match result:
         case None:
             return ""
@@ -40,7 +44,7 @@ def text(result: Any) -> str:
 
 
 def evaluate(expression: str, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """The value of one expression. Raises Unknown."""
+    """Evaluate one expression. Raises Unknown."""
     parser = _Parser(expression, contexts, functions)
     result = parser.either()
     if parser.peek():
@@ -55,45 +59,45 @@ class _Parser:
         self._tokens = []
         at = 0
         while at < len(expression.rstrip()):
-            found = _TOKEN.match(expression, at)
-            if found is None:
+            match = _TOKEN.match(expression, at)
+            if match is None:
                 raise Unknown(f"{expression}: at {expression[at:]!r}")
-            self._tokens.append(found[1])
-            at = found.end()
+            self._tokens.append(match[1])
+            at = match.end()
         self._contexts = contexts
         self._functions = functions
 
     def peek(self) -> str:
         return self._tokens[0] if self._tokens else ""
 
-    def take(self, wanted: str | None = None) -> str:
-        if not self._tokens or (wanted is not None and self._tokens[0] != wanted):
-            raise Unknown(f"expected {wanted}, found {self.peek()!r}")
+    def take(self, expected: str | None = None) -> str:
+        if not self._tokens or (expected is not None and self._tokens[0] != expected):
+            raise Unknown(f"expected {expected}, found {self.peek()!r}")
         return self._tokens.pop(0)
 
     def either(self) -> Any:
-        left = self.both()
+        value = self.both()
         while self.peek() == "||":
             self.take()
             right = self.both()
-            left = left or right
-        return left
+            value = value or right
+        return value
 
     def both(self) -> Any:
-        left = self.compared()
+        value = self.compared()
         while self.peek() == "&&":
             self.take()
             right = self.compared()
-            left = left and right
-        return left
+            value = value and right
+        return value
 
     def compared(self) -> Any:
-        left = self.single()
+        value = self.single()
         while self.peek() in ("==", "!="):
             same = self.take() == "=="
             right = self.single()
-            left = (_folded(left) == _folded(right)) is same
-        return left
+            value = (_folded(value) == _folded(right)) is same
+        return value
 
     def single(self) -> Any:
         token = self.take()
@@ -113,12 +117,12 @@ class _Parser:
             return self._called(token)
         if token not in self._contexts:
             raise Unknown(f"no context {token}")
-        found = self._contexts[token]
+        value = self._contexts[token]
         while self.peek() == ".":
             self.take()
             name = self.take()
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
 
     def _called(self, name: str) -> Any:
         self.take("(")
@@ -138,7 +142,10 @@ def _folded(operand: Any) -> Any:
 
 
 def functions(*, failed: bool, workspace: Path) -> dict[str, Callable[..., Any]]:
-    """The functions, for a job or step whose predecessors have `failed` or not. Nothing here is ever cancelled."""
+    """The functions for a job or step.
+
+    `failed`: whether a predecessor failed. Nothing is ever cancelled.
+    """
     return {
         "success": lambda: not failed,
         "failure": lambda: failed,

@@ -1,8 +1,8 @@
-"""A stand-in for GitHub's command line, run as a process: a few calls of its API on a folder, every call recorded.
+"""A fake of GitHub's command line, run as a process: a few API calls on a folder, all recorded.
 
-The token holds the permissions that the job was given, and a call without its permission is refused as GitHub would. A path or a
-`--jq` program that is not listed here fails: nothing is answered by accident. `tests/e2e/test_github_stand_ins.py` holds the jq
-programs to what jq does.
+The token has the job's permissions, and a call without its permission is refused as on GitHub. An
+unknown path or `--jq` program fails. `tests/e2e/test_github_stand_ins.py` checks the jq programs
+against recorded output.
 """
 
 import json
@@ -26,15 +26,15 @@ TSV = {
         ("id", "status", "head_repository.full_name", "display_title"),
     ),
 }
-"""jq programs: where the rows are, and their columns."""
+"""jq programs: the path of the rows, and their columns."""
 
 
 class Refused(Exception):
-    """GitHub says no."""
+    """A refused call."""
 
 
 def tsv(program: str, document: Any) -> str:
-    """What jq's `-r` prints for one of the known programs."""
+    """The output of jq -r for a known program."""
     if program not in TSV:
         raise Refused(f"the stand-in does not know the jq program {program}")
     rows, columns = TSV[program]
@@ -55,7 +55,9 @@ def _escaped(cell: str) -> str:
 
 
 class Api:
-    """The API over a folder: `issues.json`, `comments.json`, `pulls.json`, `runs.json`, and `runs/ID/NAME` for artifacts."""
+    """The API on a folder: `issues.json`, `comments.json`, `pulls.json`, `runs.json`, and
+    `runs/ID/NAME` for artifacts.
+    """
 
     def __init__(self, state: Path, permissions: dict[str, str]) -> None:
         self._state = state
@@ -64,21 +66,21 @@ class Api:
     def call(self, method: str, path: str, fields: dict[str, str]) -> Any:
         path, _, query = path.partition("?")
         head = r"repos/acme/housekeeping"
-        if found := re.fullmatch(rf"{head}/issues/(\d+)/comments", path):
-            return self._comments(method, int(found[1]), fields)
-        if found := re.fullmatch(rf"{head}/issues/comments/(\d+)", path):
-            return self._edit_comment(method, int(found[1]), fields)
+        if match := re.fullmatch(rf"{head}/issues/(\d+)/comments", path):
+            return self._comments(method, int(match[1]), fields)
+        if match := re.fullmatch(rf"{head}/issues/comments/(\d+)", path):
+            return self._edit_comment(method, int(match[1]), fields)
         if re.fullmatch(rf"{head}/issues", path):
             return self._issues(method, query, fields)
-        if found := re.fullmatch(rf"{head}/issues/(\d+)", path):
-            return self._edit_issue(method, int(found[1]), fields)
-        if (found := re.fullmatch(rf"{head}/commits/([0-9a-f]{{40}})/pulls", path)) and method == "GET":
+        if match := re.fullmatch(rf"{head}/issues/(\d+)", path):
+            return self._edit_issue(method, int(match[1]), fields)
+        if (match := re.fullmatch(rf"{head}/commits/([0-9a-f]{{40}})/pulls", path)) and method == "GET":
             self._need("pull-requests", "read")
-            return [pull for pull in self._read("pulls") if pull["merge_commit_sha"] == found[1]]
+            return [pull for pull in self._read("pulls") if pull["merge_commit_sha"] == match[1]]
         if re.fullmatch(rf"{head}/actions/workflows/plan\.yml/runs", path) and method == "GET":
             self._need("actions", "read")
-            wanted = dict(part.split("=") for part in query.split("&"))
-            runs = [run for run in self._read("runs") if all(str(run[key]) == text for key, text in wanted.items())]
+            parameters = dict(part.split("=") for part in query.split("&"))
+            runs = [run for run in self._read("runs") if all(str(run[key]) == text for key, text in parameters.items())]
             return {"workflow_runs": sorted(runs, key=lambda run: -run["id"])}
         raise Refused(f"the stand-in does not know {method} {path}")
 
@@ -166,28 +168,28 @@ def main(words: list[str]) -> int:
             _api(api, words[1:])
         else:
             raise Refused(f"the stand-in does not know gh {' '.join(words)}")
-    except Refused as no:
-        print(f"gh: {no}", file=sys.stderr)
+    except Refused as refusal:
+        print(f"gh: {refusal}", file=sys.stderr)
         return 1
     return 0
 
 
 def _api(api: Api, words: list[str]) -> None:
     method, path, program, silent, fields = "GET", "", None, False, {}
-    left = list(words)
-    while left:
-        word = left.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         match word:
             case "--paginate":
                 pass
             case "--silent":
                 silent = True
             case "--method":
-                method = left.pop(0)
+                method = remaining.pop(0)
             case "--jq":
-                program = left.pop(0)
+                program = remaining.pop(0)
             case "-f" | "-F":
-                name, _, given = left.pop(0).partition("=")
+                name, _, given = remaining.pop(0).partition("=")
                 fields[name] = (
                     Path(given[1:]).read_text(encoding="utf-8") if word == "-F" and given.startswith("@") else given
                 )

@@ -1,6 +1,7 @@
-"""Runs a workflow file as GitHub would: jobs in order of their needs, `run:` steps for real with bash, third-party actions by stand-ins.
+"""Runs a workflow file like GitHub: jobs in order of their needs, `run:` steps with bash.
 
-A stand-in does what the action's own source does with the inputs used here: artifacts and caches are folders, a checkout is a clone.
+Third-party actions are fakes that do the same as the real actions with the inputs of these
+workflows: artifacts and caches are folders, a checkout is a clone.
 """
 
 import json
@@ -19,18 +20,18 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from reconciler.gitops.home import Home
+from reconciler.gitops.install_source import InstallSource
 from tests.command import output
 from tests.e2e.github import expressions, gh
 
 REPOSITORY = "acme/housekeeping"
-HOME = Home("acme/reconciler", "0123456789" * 4)
-"""Where the workflows install the program from."""
+HOME = InstallSource("acme/reconciler", "0123456789" * 4)
+"""The source from which the workflows install the program."""
 
 
 @dataclass(slots=True)
 class JobRun:
-    """One job, or one job of a matrix. `log`: everything that its steps printed."""
+    """One job, or one job of a matrix. `log` is the output of its steps."""
 
     name: str
     result: str = "skipped"
@@ -43,7 +44,7 @@ class JobRun:
 
 @dataclass(slots=True)
 class WorkflowRun:
-    """What became of a run; `jobs` by displayed name, in the order in which they ran."""
+    """The result of a run; `jobs` by displayed name, in the order of their runs."""
 
     id: int
     jobs: dict[str, JobRun] = field(default_factory=dict)
@@ -58,14 +59,18 @@ class WorkflowRun:
 
 @dataclass(slots=True)
 class GitHub:
-    """One repository on GitHub. `environments`: name → (vars, secrets); `approve` is asked before a job enters one."""
+    """One repository on GitHub.
+
+    `environments` maps names to (vars, secrets). The runner calls `approve` before a job enters an
+    environment.
+    """
 
     origin: Path
     state: Path
     environments: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]
     approve: Callable[[str], bool] = lambda _environment: True
     machine: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the machine that jobs run on."""
+    """Variables of the machine that runs the jobs."""
     runs: int = 0
 
     def run(self, workflow: str, event_name: str, event: dict[str, Any], *, sha: str) -> WorkflowRun:
@@ -88,8 +93,8 @@ class GitHub:
         assert file["permissions"] == {}
         needs: dict[str, dict[str, Any]] = {}
         for job_id, job in _in_order(file["jobs"]):
-            mine = {name: needs[name] for name in _list(job.get("needs"))}
-            results, outputs = self._job(file, job_id, job, github, mine, run)
+            needed = {name: needs[name] for name in _list(job.get("needs"))}
+            results, outputs = self._job(file, job_id, job, github, needed, run)
             worst = next((r for r in ("failure", "skipped") if r in results), "success")
             needs[job_id] = {"result": worst, "outputs": outputs}
         if workflow == "plan.yml":
@@ -116,10 +121,10 @@ class GitHub:
         matrix = expressions_in(job.get("strategy", {}).get("matrix"), contexts, functions)
         results, outputs = [], {}
         for combination in _combinations(matrix):
-            done = _Job(self, file, job, contexts | {"matrix": combination}, run).run()
-            run.jobs[done.name] = done
-            results.append(done.result)
-            outputs |= done.outputs
+            finished_job = _Job(self, file, job, contexts | {"matrix": combination}, run).run()
+            run.jobs[finished_job.name] = finished_job
+            results.append(finished_job.result)
+            outputs |= finished_job.outputs
         return results, outputs
 
     def _remember_run(self, number: int, event: dict[str, Any], title: str) -> None:
@@ -243,12 +248,15 @@ class _Job:
                     shutil.copy(self._workspace / given["path"], self._cache / given["key"])
                 case _:
                     raise AssertionError(f"the runner does not know {name}")
-        except gh.Refused as refused:
-            self.done.log += f"$ {name}\n{refused}\n"
+        except gh.Refused as refusal:
+            self.done.log += f"$ {name}\n{refusal}\n"
             self._failed = True
 
     def _checkout(self, *, ref: str | None = None) -> None:
-        """`ref`: a branch as it is now, not as it was when the run began."""
+        """Clone the repository.
+
+        `ref` is the present state of a branch, not its state at the start of the run.
+        """
         assert self._spec["permissions"].get("contents") == "read"
         commit = self._contexts["github"]["sha"] if ref is None else self._hub.git("rev-parse", ref).strip()
         for words in (("clone", "-q", str(self._hub.origin), "."), ("checkout", "-q", commit)):
@@ -262,9 +270,9 @@ class _Job:
 
     def _restore(self, given: Mapping[str, str]) -> None:
         # Newest first among those that begin with the restore key, as GitHub does.
-        found = [path for path in self._cache.iterdir() if path.name.startswith(given["restore-keys"])]
-        if found:
-            newest = max(found, key=lambda path: path.stat().st_mtime_ns)
+        matches = [path for path in self._cache.iterdir() if path.name.startswith(given["restore-keys"])]
+        if matches:
+            newest = max(matches, key=lambda path: path.stat().st_mtime_ns)
             shutil.copy(newest, self._workspace / given["path"])
 
     @property
@@ -290,14 +298,14 @@ class _Job:
 
     def _download(self, given: Mapping[str, str]) -> None:
         target = self._workspace / given["path"]
-        found = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, given.get("pattern", "*"))]
+        matches = [p for p in sorted(self._artifacts.iterdir()) if fnmatchcase(p.name, given.get("pattern", "*"))]
         if "name" in given:
-            found = [path for path in found if path.name == given["name"]]
-            if not found:
+            matches = [path for path in matches if path.name == given["name"]]
+            if not matches:
                 raise gh.Refused(f"Artifact '{given['name']}' not found")
         # One artifact lands in the folder itself, whether it was named or matched: so it is in the action's source.
-        flat = "name" in given or given.get("merge-multiple") == "True" or len(found) == 1
-        for path in found:
+        flat = "name" in given or given.get("merge-multiple") == "True" or len(matches) == 1
+        for path in matches:
             shutil.copytree(path, target if flat else target / path.name, dirs_exist_ok=True)
 
 
@@ -312,11 +320,14 @@ with socket.socket(socket.AF_UNIX) as asking:
     asking.sendall(request)
     sys.exit(int(asking.recv(4).decode() or 1))
 """
-"""`reconciler` on the PATH of a step: asks the process of the test to run the command line."""
+"""`reconciler` on the PATH of a step: it asks the test's process to run the command line."""
 
 
 def run_script(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
-    """What a step printed, and its exit code. Its `reconciler` commands run in this process, which has a warm Spark session."""
+    """Run a step and return its output and exit code.
+
+    Its `reconciler` commands run in this process, which has a warm Spark session.
+    """
     deadline = time.monotonic() + STEP_LIMIT_S
     with (
         # In a folder with a short name: the address of a socket has at most 103 bytes on macOS, 107 on Linux.
@@ -363,7 +374,9 @@ def _answer(connection: socket.socket) -> None:
 
 
 def put_stand_ins(state: Path) -> None:
-    """`gh` and a `sleep` that does not wait, in `state/bin`; the tools that runners have are this machine's."""
+    """Write `gh` and a `sleep` without a wait to `state/bin`; other tools are those of this
+    machine.
+    """
     folder = state / "bin"
     folder.mkdir(parents=True)
     scripts = {
@@ -378,7 +391,7 @@ def put_stand_ins(state: Path) -> None:
 
 
 def expressions_in(node: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """A YAML node with every expression in it filled in."""
+    """Replace the expressions in a YAML node."""
     match node:
         case dict():
             return {key: expressions_in(inner, contexts, functions) for key, inner in node.items()}
@@ -396,10 +409,10 @@ def _wanted(condition: Any, contexts: Mapping[str, Any], functions: Mapping[str,
 
 
 def _in_order(jobs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    left = dict(jobs)
-    while left:
-        ready = next(name for name, job in left.items() if not left.keys() & set(_list(job.get("needs"))))
-        yield ready, left.pop(ready)
+    pending = dict(jobs)
+    while pending:
+        ready = next(name for name, job in pending.items() if not pending.keys() & set(_list(job.get("needs"))))
+        yield ready, pending.pop(ready)
 
 
 def _combinations(matrix: Any) -> list[dict[str, Any]]:

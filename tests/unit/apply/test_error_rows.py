@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.codes import TABLE, Operation, name_of
-from reconciler.model.ports import Answer
+from reconciler.kafka.error_mapping import TABLE, Operation, name_of
+from reconciler.model.ports import ResponseAction
 from tests.unit.apply import test_error_table as on_the_fake
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
@@ -24,15 +24,15 @@ RIGHTS = "kafka/test_apply_rights.py::test_what_may_not_be_done_is_failed_and_th
 
 ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     (RECORDS, KafkaError.NO_ERROR): "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else",
-    (RECORDS, KafkaError._TIMED_OUT): f"{FAULTS}::test_gateway_a_silent_leader_answers_for_itself",
+    (RECORDS, KafkaError._TIMED_OUT): f"{FAULTS}::test_gateway_a_silent_leader_affects_only_its_partitions",
     (
         RECORDS,
         KafkaError.REQUEST_TIMED_OUT,
-    ): f"{FAULTS}::test_gateway_a_slow_follower_is_a_timeout_that_was_carried_out",
+    ): f"{FAULTS}::test_gateway_a_slow_follower_is_a_timeout_with_an_effect",
     (
         RECORDS,
         KafkaError.LEADER_NOT_AVAILABLE,
-    ): f"{FAULTS}::test_gateway_no_leader_is_tried_again_and_no_replica_waited_for",
+    ): f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait",
     (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE): f"{ROWS}::test_offset_out_of_range_is_stale",
     (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
     (RECORDS, KafkaError._NOENT): f"{CONTRACT}::test_contract_unknown_topic_is_gone_and_stays_gone",
@@ -48,7 +48,7 @@ ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
     (LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE): f"{ROWS}::test_preferred_leader_not_available_waits",
     (LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE): (
-        f"{FAULTS}::test_gateway_no_leader_is_tried_again_and_no_replica_waited_for"
+        f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait"
     ),
     (LEADER, KafkaError.CLUSTER_AUTHORIZATION_FAILED): RIGHTS,
 }
@@ -107,13 +107,13 @@ ROWS_OF_THE_TABLE = [(operation, code) for operation, rows in TABLE.items() for 
 def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> None:
     """On the fake always, as what the table says; on real brokers in the test that is named, or for a reason not."""
     lists = {
-        Answer.READ_BACK: on_the_fake.READ_BACK,
-        Answer.RETRY: on_the_fake.RETRY,
-        Answer.STALE: on_the_fake.STALE,
-        Answer.FAILED: on_the_fake.FAILED,
-        Answer.WAITING: on_the_fake.WAITING,
-        Answer.DONE: on_the_fake.DONE,
-        Answer.HALVE: on_the_fake.FAILED,
+        ResponseAction.READ_BACK: on_the_fake.READ_BACK,
+        ResponseAction.RETRY: on_the_fake.RETRY,
+        ResponseAction.STALE: on_the_fake.STALE,
+        ResponseAction.FAILED: on_the_fake.FAILED,
+        ResponseAction.WAITING: on_the_fake.WAITING,
+        ResponseAction.DONE: on_the_fake.DONE,
+        ResponseAction.HALVE: on_the_fake.FAILED,
     }
     assert (operation, code) in lists[TABLE[operation][code]]
     provoked = ON_REAL_BROKERS.get((operation, code))

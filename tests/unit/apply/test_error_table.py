@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import Operation
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.apply.tuning import Tuning
+from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import election, purge, removal, run
 
@@ -244,7 +246,7 @@ def test_what_does_not_pass_is_failed_after_bounded_tries(tmp_path: Path, operat
     """The same answer for ever ends in failed, says the code, and stops trying."""
     outcome, made = outcome_of(tmp_path, operation, code)
     assert outcome.status is Status.FAILED
-    assert outcome.sends == len(made.requests) == Settings().attempts
+    assert outcome.sends == len(made.requests) == Tuning().attempts
     assert outcome.code is not None
     assert outcome.code in outcome.detail
     assert not done(made, operation)

@@ -6,15 +6,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.journal import FileJournal
 from reconciler.apply.results import exit_code
-from reconciler.kafka.codes import Operation
-from reconciler.model.action import AcceptedReader, Action, Election
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.kafka.error_mapping import Operation
+from reconciler.model.action import Action
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupType
+from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
+from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 
@@ -95,19 +99,19 @@ def test_a_log_that_was_cut_and_filled_again_is_stale(made: FakeCluster, tmp_pat
     wanted = purge(made, AT, 60)
     made.partition(AT).high_watermark = 90
     outcome = run(made, [wanted], tmp_path).only
-    assert (outcome.status, outcome.detail) == (Status.STALE, "the high watermark is 90, it was 100 in the plan")
+    assert (outcome.status, outcome.detail) == (Status.STALE, "the high watermark is 90, below the 100 of the plan")
     assert made.requests == []
 
 
-class SlowJournal(FileJournal):
+class SlowJournal(ActionJournal):
     """Takes `seconds` to store an intent, and meanwhile the world moves."""
 
     def __init__(self, path: Path, clock: Ticker, seconds: float, meanwhile: Callable[[], None]) -> None:
-        super().__init__(path)
+        super().__init__(JournalFile(path))
         self.clock, self.seconds, self.meanwhile = clock, seconds, meanwhile
 
-    def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+        super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
         self.clock.sleep(self.seconds)
         self.meanwhile()
 
@@ -170,7 +174,7 @@ def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_
 def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
     """A coordinator that took its time: what the leader had said before it is history, too."""
     clock, asked = Ticker(), 0
-    committed = made.committed
+    positions = made.read_positions
 
     def slow(wanted: Mapping[str, Sequence[TopicPartition]]) -> object:
         nonlocal asked
@@ -178,9 +182,9 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
         if asked == 1:
             clock.sleep(25)
             made.topics["orders"].topic_id = "of another incarnation"
-        return committed(wanted)
+        return positions(wanted)
 
-    made.committed = slow  # type: ignore[method-assign, assignment]
+    made.read_positions = slow  # type: ignore[method-assign, assignment]
     outcome = run(made, [purge(made, AT, 60, named=("billing",))], tmp_path, clock=clock).only
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
@@ -188,30 +192,30 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
 def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
     """And the outcome says so; the journal does not go on saying that a request may be under way."""
     clock = Ticker()
-    look = made.partitions_now
+    look = made.read_partitions
 
     def slow(partitions: Iterable[TopicPartition], *, offsets: bool) -> object:
         clock.sleep(11)
         return look(partitions, offsets=offsets)
 
-    made.partitions_now = slow  # type: ignore[method-assign, assignment]
+    made.read_partitions = slow  # type: ignore[method-assign, assignment]
     applied = run(made, [purge(made, AT, 60, every_ms=30_000)], tmp_path, clock=clock)
     assert (applied.only.status, applied.only.sends, made.requests) == (Status.FAILED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
-    assert applied.journal.unfinished("sha256:plan") == {}  # type: ignore[attr-defined]
+    assert applied.journal.open_intents("sha256:plan") == {}  # type: ignore[attr-defined]
     assert applied.journal.last_purges() == {}
 
 
 def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(made: FakeCluster, tmp_path: Path) -> None:
     """It takes nine tenths of the deadline each time; the commits, which tell a group from its successor, are read after it."""
     clock = Ticker()
-    look = made.groups_now
+    look = made.read_groups
 
     def slow(groups: Sequence[str]) -> object:
         clock.sleep(27)
         return look(groups)
 
-    made.groups_now = slow  # type: ignore[method-assign, assignment]
+    made.read_groups = slow  # type: ignore[method-assign, assignment]
     assert run(made, [removal(made, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
@@ -220,8 +224,8 @@ def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeClus
     clock = Ticker()
     wanted = purge(made, AT, 60, every_ms=3_600_000)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    journal = FileJournal(tmp_path / "journal.jsonl")
-    made.meanwhile = lambda _operation: journal.intend([wanted], run_id="other", plan_digest="p", at_ms=clock())
+    journal = file_journal(tmp_path / "journal.jsonl")
+    made.meanwhile = lambda _operation: journal.record_intents([wanted], run_id="other", plan_digest="p", at_ms=clock())
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
     assert exit_code([outcome]) == 5
@@ -252,7 +256,7 @@ def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
     ).outcomes
     assert [(outcome.status, outcome.sends) for outcome in ended] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert made.requests == []
-    assert journal.unfinished("sha256:plan") == journal.last_purges() == {}
+    assert journal.open_intents("sha256:plan") == journal.last_purges() == {}
 
 
 def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster, tmp_path: Path) -> None:
@@ -265,15 +269,15 @@ def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster,
         wanted = purge(made, AT, before_offset, every_ms=30_000)
         found.append(run(made, [wanted], tmp_path, clock=clock, run_id="other").only.status)
 
-    class Overtaken(FileJournal):
-        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+    class Overtaken(ActionJournal):
+        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
             other()
-            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
-    journal = Overtaken(tmp_path / "journal.jsonl")
+    journal = Overtaken(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(made, [mine], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends) == (Status.WAITING, 0)
-    assert "purged 0 s ago" in outcome.detail
+    assert mentions(outcome.detail, "last purged at 2027-01-15T08:00:00Z", "30s")
     assert (found, made.partition(AT).log_start) == ([Status.APPLIED], 30)
     clock.sleep(31)
     assert slowly_at(clock, made, mine, tmp_path, lambda: other(50)).status is Status.APPLIED
@@ -285,15 +289,15 @@ def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster,
     clock = Ticker()
     wanted = purge(made, AT, 60, every_ms=30_000)
 
-    class Crossed(FileJournal):
-        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
-            super().intend(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
+    class Crossed(ActionJournal):
+        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+            super().record_intents(actions, run_id="other", plan_digest=plan_digest, at_ms=at_ms)
 
-    journal = Crossed(tmp_path / "journal.jsonl")
+    journal = Crossed(JournalFile(tmp_path / "journal.jsonl"))
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, made.requests) == (Status.WAITING, 0, [])
-    assert journal.last_purges(but_of="other") == {}, "and its own intent is off the clock"
+    assert journal.last_purges(except_run="other") == {}, "and its own intent is off the clock"
 
 
 def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, tmp_path: Path) -> None:
@@ -308,14 +312,14 @@ def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, t
 
 def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path) -> None:
     looks = 0
-    look = made.groups_now
+    look = made.read_groups
 
-    def groups_now(groups: Sequence[str]) -> object:
+    def read_groups(groups: Sequence[str]) -> object:
         nonlocal looks
         looks += 1
         return look(groups)
 
-    made.groups_now = groups_now  # type: ignore[method-assign, assignment]
+    made.read_groups = read_groups  # type: ignore[method-assign, assignment]
     assert slowly(made, removal(made, "billing"), tmp_path, lambda: None, seconds=2).status is Status.APPLIED
     assert looks == 2, "before the request and after it"
 
@@ -357,7 +361,7 @@ def test_a_log_that_begins_lower_than_planned_is_left_alone(made: FakeCluster, t
     made.partition(AT).log_start = 0
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 0, 0)
-    assert outcome.detail == "the log starts at 0, it was 50 in the plan"
+    assert outcome.detail == "the log start is 0, below the 50 of the plan"
     assert made.partition(AT).log_start == 0
 
 
@@ -434,7 +438,7 @@ def test_accepted_readers_may_not_fall_further_behind(
 ) -> None:
     """A reader accepted at 30 may stand at 30 or later; further behind, or vanished, was not accepted."""
     made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     if position is None:
         del made.groups["slow"]
     else:
@@ -444,7 +448,7 @@ def test_accepted_readers_may_not_fall_further_behind(
 
 def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
     """A reader accepted at the log start needs no commit of its own."""
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("implied", 0),))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("implied", 0),))
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 
@@ -452,7 +456,7 @@ def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeClus
 def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_path: Path, moved: str) -> None:
     """The recheck leaves them alone wherever they are; a last look that did not would end stale in every run of the plan."""
     made.commit("console-1", {AT: 50})
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("console-1", 50),), except_groups=("console-*",))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("console-1", 50),), except_groups=("console-*",))
     if moved == "gone":
         del made.groups["console-1"]
     else:
@@ -463,17 +467,17 @@ def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_p
 def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
     """The plan removes the reader that its purge accepts, and the removal comes first."""
     made.commit("slow", {AT: 30})
-    wanted = [purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),)), removal(made, "slow")]
+    wanted = [purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(made, "slow")]
     assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
 
 
 def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
     """Stopped between removal and purge: the next run finds the group gone, as the plan wants it. Once the purge was stale for ever."""
     made.commit("slow", {AT: 30})
-    wanted = purge(made, AT, 60, accepted=(AcceptedReader("slow", 30),))
+    wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     del made.groups["slow"]
     assert run(made, [wanted], tmp_path).only.status is Status.STALE
-    assert run(made, [wanted], tmp_path, gone=["slow"]).only.status is Status.APPLIED
+    assert run(made, [wanted], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
 
 
 def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:
@@ -520,16 +524,16 @@ def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) ->
     wanted = removal(made, "billing")
     made.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, carried_out=True))
     reads = 0
-    look = made.groups_now
+    look = made.read_groups
 
-    def groups_now(groups: list[str]) -> object:
+    def read_groups(groups: list[str]) -> object:
         nonlocal reads
         reads += 1
         if reads == 2:
             made.commit("billing", {AT: 3})
         return look(groups)
 
-    made.groups_now = groups_now  # type: ignore[method-assign, assignment]
+    made.read_groups = read_groups  # type: ignore[method-assign, assignment]
     outcome = run(made, [wanted], tmp_path).only
     assert outcome.status is Status.FAILED
     assert outcome.sends == len(made.requests) == 1

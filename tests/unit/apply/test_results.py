@@ -7,14 +7,14 @@ import jsonschema
 import pytest
 
 from reconciler.apply import results
-from reconciler.apply.results import Header, exit_code
+from reconciler.apply.results import ResultsHeader, exit_code
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
-HEADER = Header(
+HEADER = ResultsHeader(
     run_id="run-1",
     plan_digest="sha256:plan",
     cluster="prod-eu",
@@ -118,7 +118,7 @@ def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
     ]
     assert document["summary"]["applied"] == 5
     assert {line["possible"] for line in document["outcomes"]} == {True}
-    assert document["started_at"] == "2027-01-15T08:00:00.000Z"
+    assert document["started_at"] == "2027-01-15T08:00:00Z"
     assert sum('"address"' in line for line in text.splitlines()) == 5
 
 

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.applier import apply
-from reconciler.apply.journal import FileJournal
+from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
-from reconciler.apply.settings import Settings
-from reconciler.kafka.codes import Operation
-from reconciler.model.action import Action, DeleteRecords
-from reconciler.model.entry import Event
+from reconciler.apply.tuning import Tuning
+from reconciler.journal.entry import Event
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.kafka.error_mapping import Operation
+from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import PartitionNow
+from reconciler.model.snapshot import PartitionFacts
+from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.runs import Ticker, election, purge, removal, run
 
@@ -39,13 +41,13 @@ def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Act
     return made, actions
 
 
-SMALL = Settings(records_per_call=7, groups_per_call=9, elections_per_call=11, window=50)
+SMALL = Tuning(batch_max=7, window=50)
 
 
 def test_every_action_has_one_outcome(tmp_path: Path) -> None:
     """Batches and windows of every size lose nothing and do nothing twice."""
     made, actions = wide()
-    outcomes = run(made, actions, tmp_path, settings=SMALL).outcomes
+    outcomes = run(made, actions, tmp_path, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
 
@@ -53,7 +55,7 @@ def test_every_action_has_one_outcome(tmp_path: Path) -> None:
 def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
     """No DeleteRecords crosses leaders, none is longer than the setting, and none repeats a partition."""
     made, actions = wide()
-    run(made, actions, tmp_path, settings=SMALL)
+    run(made, actions, tmp_path, tuning=SMALL)
     sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
     for request in made.requests:
         assert 0 < len(request.subjects) <= sizes[request.operation]
@@ -74,9 +76,11 @@ def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again
     late = {ats[1]: 3, ats[4]: 1}
     before = {at: made.partition(at).leader for at in late}
     looks: list[list[TopicPartition]] = []
-    shown = made.partitions_now
+    shown = made.read_partitions
 
-    def partitions_now(partitions: Iterable[TopicPartition], *, offsets: bool) -> Mapping[TopicPartition, PartitionNow]:
+    def read_partitions(
+        partitions: Iterable[TopicPartition], *, offsets: bool
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
         looks.append(list(partitions))
         found = dict(shown(looks[-1], offsets=offsets))
         for at in late:
@@ -84,7 +88,7 @@ def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again
                 found[at] = replace(found[at], leader=before[at])
         return found
 
-    made.partitions_now = partitions_now  # type: ignore[method-assign]
+    made.read_partitions = read_partitions  # type: ignore[method-assign]
     outcomes = run(made, actions, tmp_path).outcomes
     assert {(outcome.status, outcome.sends) for outcome in outcomes} == {(Status.APPLIED, 1)}
     assert looks == [ats, ats, [ats[1], ats[4]], [ats[1]], [ats[1]]][: len(looks)]
@@ -111,7 +115,7 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
             asked.set()
 
     made.meanwhile = meanwhile
-    outcomes = run(made, actions, tmp_path, settings=SMALL, stop=asked.is_set).outcomes
+    outcomes = run(made, actions, tmp_path, tuning=SMALL, stop=asked.is_set).outcomes
     assert len(outcomes) == len(actions)
     # Other leaders' requests may be under way at that moment.
     assert 5 <= len(made.requests) < 5 + SMALL.lanes_at_once
@@ -145,7 +149,7 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
     """`sending` is told after the intents are stored and before each request; not at all where nothing is sent."""
     made, actions = wide(30, 5)
     clock = Ticker()
-    journal = FileJournal(tmp_path / "journal.jsonl")
+    journal = file_journal(tmp_path / "journal.jsonl")
     told: list[tuple[int, int]] = []
 
     def applied(stop: bool) -> list[Status]:
@@ -159,7 +163,7 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
             sleep=clock.sleep,
             stop=lambda: stop,
             sending=lambda: told.append((len(list(journal.entries())), len(made.requests))),
-            settings=Settings(leaders_at_once=1, calls_per_leader=1).no_larger_than(4),
+            tuning=Tuning(lanes_at_once=1, batch_max=4),
         )
         return [outcome.status for outcome in ended]
 
@@ -177,8 +181,8 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = Ticker()
     began = clock.now_ms
-    settings = Settings(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
-    run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, settings=settings)
+    tuning = Tuning(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
+    run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, tuning=tuning)
     longest = 250 + 500 + 1_000 + 4 * 2_000
     assert longest / 2 <= clock.now_ms - began <= longest
 
@@ -206,7 +210,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
         apply(
             actions,
             gateway=made,
-            journal=FileJournal(tmp_path / "j.jsonl"),
+            journal=file_journal(tmp_path / "j.jsonl"),
             run_id="r",
             plan_digest="d",
             clock=clock,
@@ -233,11 +237,11 @@ def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
         raise BrokenPipeError("nobody reads")
 
     made.meanwhile = slowly
-    clock, journal = Ticker(), FileJournal(tmp_path / "j.jsonl")
-    settings = Settings(records_per_call=1)
+    clock, journal = Ticker(), file_journal(tmp_path / "j.jsonl")
+    tuning = Tuning(batch_max=1)
     words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
-        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, settings=settings))
+        list(apply(purges, **words, clock=clock, sleep=clock.sleep, progress=deaf, tuning=tuning))
     sent = len(made.requests)
     assert sent < len(purges)
     entries = list(journal.entries())
@@ -281,11 +285,13 @@ def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late
     made = FakeCluster()
     made.create_topic("orders", 1)
     made.produce("orders", {0: 100})
-    clock, journal = Ticker(), FileJournal(tmp_path / "journal.jsonl")
+    clock, journal = Ticker(), file_journal(tmp_path / "journal.jsonl")
     wanted = purge(made, TopicPartition("orders", 0), 60, every_ms=30_000)
-    look, looks = made.partitions_now, 0
+    look, looks = made.read_partitions, 0
 
-    def exhausted(partitions: Iterable[TopicPartition], *, offsets: bool) -> Mapping[TopicPartition, PartitionNow]:
+    def exhausted(
+        partitions: Iterable[TopicPartition], *, offsets: bool
+    ) -> Mapping[TopicPartition, PartitionFacts | None]:
         nonlocal looks
         looks += 1
         clock.sleep(20)
@@ -293,11 +299,11 @@ def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late
             raise BlockingIOError(11, "Resource temporarily unavailable")
         return look(partitions, offsets=offsets)
 
-    made.partitions_now = exhausted  # type: ignore[method-assign, assignment]
+    made.read_partitions = exhausted  # type: ignore[method-assign, assignment]
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.NOT_ATTEMPTED, 0, False)
     assert exit_code([outcome]) == 1
-    assert (made.requests, journal.last_purges(), journal.unfinished("sha256:plan")) == ([], {}, {})
+    assert (made.requests, journal.last_purges(), journal.open_intents("sha256:plan")) == ([], {}, {})
     assert len(list(journal.entries())) == 2 * late
 
 
@@ -310,14 +316,14 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     made.partition(ats[0]).leader, made.partition(ats[1]).leader = 1, 2
     stored, gone, clock = threading.Event(), threading.Event(), Ticker()
 
-    class Late(FileJournal):
-        def intend(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-            super().intend(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
+    class Late(ActionJournal):
+        def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
+            super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
             if actions[0].address.partition == 1:
                 stored.set()
                 gone.wait(30)
 
-    journal = Late(tmp_path / "journal.jsonl")
+    journal = Late(JournalFile(tmp_path / "journal.jsonl"))
     ending = apply(
         [purge(made, at, 60) for at in ats],
         gateway=made,
@@ -333,7 +339,7 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     gone.set()
     ending.close()  # type: ignore[attr-defined]
     assert len(made.requests) == 1
-    assert journal.unfinished("sha256:plan") == {}
+    assert journal.open_intents("sha256:plan") == {}
     assert set(journal.last_purges()) == {ats[0]}
 
 
@@ -352,7 +358,7 @@ def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:
             raise RuntimeError("a bug")
 
     made.meanwhile = broken
-    journal = FileJournal(tmp_path / "journal.jsonl")
+    journal = file_journal(tmp_path / "journal.jsonl")
     with pytest.raises(RuntimeError, match="a bug"):
         run(made, seen_leader, tmp_path, journal=journal)
     ended = [entry for entry in journal.entries() if entry.event is Event.OUTCOME]

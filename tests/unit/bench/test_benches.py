@@ -1,4 +1,7 @@
-"""Every bench runs: at toy size, and without looking at what it measures. Those that need brokers are in tests/bench."""
+"""Every bench runs: at toy size, and without looking at what it measures.
+
+Those that need brokers are in tests/bench.
+"""
 
 import importlib
 from pathlib import Path
@@ -6,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from bench import apply_command, apply_memory, manifests, plan_file, results
-from bench.apply_world import World, topic_names
+from bench.apply_cluster import ApplyCluster, topic_names
 from bench.sizes import TOY
-from reconciler.load.files import load
+from reconciler.manifest.files import load
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
 
 MODULES = sorted(path.stem for path in Path(results.__file__).parent.glob("*.py"))
-NOWHERE = Path("nowhere")
-WORLD = World(
-    Cluster("bench", "127.0.0.1:1", CLUSTER_ID, jars=NOWHERE, dir=NOWHERE, ports=(), logs=NOWHERE),
-    lambda _said: None,
+NO_PATH = Path("nowhere")
+CLUSTER = ApplyCluster(
+    Cluster("bench", "127.0.0.1:1", CLUSTER_ID, jars=NO_PATH, dir=NO_PATH, ports=(), logs=NO_PATH),
+    lambda _message: None,
     topic_names(TOY.apply.topics),
     TOY.apply.partitions,
     records=9,
@@ -29,28 +32,32 @@ def test_each_module_is_imported(name: str) -> None:
 
 
 def test_manifests_are_loaded() -> None:
-    figures = manifests.measured(TOY.manifests)
+    figures = manifests.measure(TOY.manifests)
     assert figures["manifests"] == TOY.manifests.files * TOY.manifests.per_file + 1
 
 
 def test_each_step_of_a_plan_file_is_measured(tmp_path: Path) -> None:
     figures = {name: plan_file.step(name, TOY.plan_file, tmp_path) for name in plan_file.STEPS}
-    lines = "\n".join(plan_file.told(TOY.plan_file, figures))
+    lines = "\n".join(plan_file.render(TOY.plan_file, figures))
     assert all(name in lines for name in plan_file.STEPS)
 
 
 def test_memory_of_an_apply_is_measured() -> None:
-    rows = apply_memory.rows(TOY.apply.memory, WORLD.say)
+    rows = apply_memory.rows(TOY.apply.memory, CLUSTER.progress)
     assert [len(row) for row in rows] == [len(apply_memory.HEAD)] * (len(TOY.apply.memory) + 1)
 
 
 @pytest.mark.parametrize(
     "policy",
-    [apply_command.records(WORLD, 3), apply_command.groups(TOY.apply.groups), apply_command.elections(WORLD.all)],
+    [
+        apply_command.records(CLUSTER, 3),
+        apply_command.groups(TOY.apply.groups),
+        apply_command.elections(CLUSTER.partitions),
+    ],
     ids=["records", "groups", "elections"],
 )
 def test_manifests_of_an_apply_are_valid(policy: str, tmp_path: Path) -> None:
-    (tmp_path / "all.yaml").write_text(apply_command.manifests(WORLD, policy))
+    (tmp_path / "all.yaml").write_text(apply_command.manifests(CLUSTER, policy))
     assert len(load([tmp_path], now_ms=manifests.NOW_MS).policies) == 1
 
 

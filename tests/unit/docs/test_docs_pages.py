@@ -1,4 +1,4 @@
-"""The docs for users: what they show is what the program says, what they tell to type can be typed, what they tell to write is valid."""
+"""The docs for users: their output is real output, their commands can be typed, their manifests are valid."""
 
 import os
 import re
@@ -13,29 +13,39 @@ import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler import gitops
+from reconciler.cli import commands as command_list
 from reconciler.cli import doctor as doctor_command
-from reconciler.cli import verbs
 from reconciler.cli.app import app
 from reconciler.cli.console import styled
-from reconciler.kafka.doctor import BrokerVersion, Clock, Examination
-from reconciler.kafka.rights import Purpose, Right, Selection, Wanted
-from reconciler.kinds.fields import format_instant
-from reconciler.load.files import load
-from reconciler.load.first import first_set
-from reconciler.load.reference import filled
-from reconciler.model.names import Address, Place
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.doctor import ClusterCheck
+from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.init import SCHEMA
+from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
+from reconciler.manifest.files import load
+from reconciler.manifest.schema import schemas
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan, Satisfied, Source, in_order
-from reconciler.model.reasons import REASONS
+from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.onboarding import SCHEMA, Checkup
-from reconciler.plan import drift, render
+from reconciler.plan import drift
+from reconciler.text.formatting import format_instant
+from tests import rendering as report
 from tests.strategies.examples import purge, removal
+from tools.generate_docs import fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = ("cli.md", "getting-started.md", "github.md", "rights.md", "troubleshooting.md")
+MANUAL = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
+"""The pages for users; decisions are for developers."""
+LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
+GOLDEN = ROOT / "tests" / "golden" / "01-a-whole-house"
+GENERATED = (
+    ROOT / "README.md",
+    *(DOCS / name for name in ("cli.md", "commands.md", "getting-started.md", "github.md", "plan.md", "rights.md")),
+)
+"""Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
@@ -46,50 +56,50 @@ def a_plan() -> Plan:
         "clicks",
         0,
         policy="clicks",
-        declared_at=Place("manifests/prod-eu/clicks.yaml", 1, 1),
+        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 1, 1),
         topic_id="6J3kzQ5hTgmPq0T9oYfR1w",
     )
     old_etl = removal(
-        declared_at=Place("manifests/prod-eu/clicks.yaml", 8, 1),
+        declared_at=SourceLocation("manifests/prod-eu/clicks.yaml", 8, 1),
         reason=f"EMPTY, no activity since {format_instant(NOW_MS - 9 * DAY_MS)}",
         fingerprint="f" * 64,
         last_activity_ms=NOW_MS - 9 * DAY_MS,
         newest_record=(3, 4711),
     )
-    settled = [Satisfied(Address("LeaderPolicy", "everything-preferred", "payments", number)) for number in range(14)]
+    in_sync = [Satisfied(Address("LeaderPolicy", "everything-preferred", "payments", number)) for number in range(14)]
     return Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
         expires_at_ms=NOW_MS + DAY_MS,
-        decisions=in_order([clicks, old_etl, *settled]),
+        decisions=sort_decisions([clicks, old_etl, *in_sync]),
         source=Source(commit="4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"),
     )
 
 
 def outcomes(plan: Plan) -> list[Outcome]:
-    told = {"GroupRemoval": ("absent", 0), "RetentionFloor": ("log start 98213", 97213)}
+    effects = {"GroupRemoval": ("absent", 0), "RetentionFloor": ("log start 98213", 97213)}
     return [
         Outcome(
             action=action,
             status=Status.APPLIED,
             detail="sent and read back",
-            read_back=told[action.address.kind][0],
+            read_back=effects[action.address.kind][0],
             sends=1,
-            removed_max=told[action.address.kind][1],
+            removed_max=effects[action.address.kind][1],
         )
         for action in plan.actions
     ]
 
 
-def a_checkup() -> Checkup:
-    topics = TopicNeed(
+def a_checkup() -> ClusterCheck:
+    topics = TopicRequest(
         topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), last_purge=True
     )
-    wanted = Wanted(
-        needs=Needs(
-            topics=(topics, TopicNeed(topics=(Selector("*"),))),
-            groups=(GroupNeed(groups=(Selector("old-etl"),), activity=True),),
+    wanted = RequiredAccess(
+        needs=ScanRequest(
+            topics=(topics, TopicRequest(topics=(Selector("*"),))),
+            groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
             cluster_records=True,
         ),
         purges=(Selection(selectors=(Selector("clicks"),)),),
@@ -99,22 +109,22 @@ def a_checkup() -> Checkup:
     )
     spoken = {"DeleteRecords": (0, 2), "DeleteGroups": (0, 2), "ElectLeaders": (0, 2)}
     rights = [
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", total=1, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
-        Right(purpose=Purpose.PLAN, operation="READ", resource="topic", total=2, breaks=""),
-        Right(
-            purpose=Purpose.APPLY,
+        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
+        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
+        Permission(purpose=Role.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", total=1, breaks=""),
+        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
+        Permission(purpose=Role.PLAN, operation="READ", resource="topic", total=2, breaks=""),
+        Permission(
+            purpose=Role.APPLY,
             operation="DELETE",
             resource="topic",
             total=1,
             missing=("clicks",),
             breaks="apply cannot delete these topics' records",
         ),
-        Right(purpose=Purpose.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
-        Right(
-            purpose=Purpose.ELECTIONS,
+        Permission(purpose=Role.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
+        Permission(
+            purpose=Role.ELECTIONS,
             operation="ALTER",
             resource="cluster",
             total=1,
@@ -122,12 +132,12 @@ def a_checkup() -> Checkup:
             breaks="apply cannot elect leaders",
         ),
     ]
-    found = Examination(
+    found = DoctorReport(
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
         versions=(BrokerVersion(broker="broker-1:9093", kafka_4=True, operations=spoken),),
-        clock=Clock(age_ms=3_000),
+        clock=ClockSkew(age_ms=3_000),
         topics=("clicks", "payments", *(f"topic-{number}" for number in range(39))),
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
@@ -135,7 +145,9 @@ def a_checkup() -> Checkup:
         unseen=(),
         journal_missing=False,
     )
-    return Checkup(cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), wanted=wanted, found=found)
+    return ClusterCheck(
+        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=wanted, report=found
+    )
 
 
 def fenced(text: str, language: str = "text") -> str:
@@ -143,57 +155,55 @@ def fenced(text: str, language: str = "text") -> str:
 
 
 def validated(files: Mapping[str, str], folder: Path) -> str:
-    """What `reconciler validate` prints about these files."""
+    """Return what `reconciler validate` prints about these files."""
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    words = [sys.executable, "-m", "reconciler", "validate"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
+    command = [sys.executable, "-m", "reconciler", "validate"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
-def commands(verb: verbs.Verb) -> Iterator[tuple[str, TyperCommand]]:
-    """(what is typed, the command): one, or those of a group."""
-    found = verbs.command(verb)
-    if isinstance(found, TyperGroup):
-        for name, command in found.commands.items():
-            yield f"{verb} {name}", command
+def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
+    """(what a user types, the command): one, or those of a group."""
+    command = command_list.load_command(name)
+    if isinstance(command, TyperGroup):
+        for member, member_command in command.commands.items():
+            yield f"{name} {member}", member_command
     else:
-        yield verb.replace("-", " "), found
+        yield name, command
 
 
 def common_options() -> list[TyperOption]:
-    """What every command takes, as `drift` has it."""
+    """The options of every command, taken from `drift`."""
     ((_, command),) = commands("drift")
     own = {"paths", "previous", "metrics"}
-    return [each for each in command.params if isinstance(each, TyperOption) and each.name not in own]
+    return [param for param in command.params if isinstance(param, TyperOption) and param.name not in own]
 
 
 def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
-    """A Markdown table of them."""
+    """Lines of a Markdown table of options."""
     yield f"| {head} | default | variable | |"
     yield "|---|---|---|---|"
-    for each in options:
-        names = ", ".join(f"`{name}`" for name in (*each.opts, *each.secondary_opts))
-        default = "" if each.default in (None, False) or each.required else f"`{each.default}`"
-        variable = f"`{each.envvar}`" if each.envvar else ""
-        yield f"| {names} | {default} | {variable} | {(each.help or '').replace('|', ' or ')} |"
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+        default = "" if option.default in (None, False) or option.required else f"`{option.default}`"
+        variable = f"`{option.envvar}`" if option.envvar else ""
+        yield f"| {names} | {default} | {variable} | {(option.help or '').replace('|', ' or ')} |"
 
 
-def verb_pages() -> Iterator[str]:
-    """A part for each verb: its sentence, its words, and the options that are its own."""
-    common = {each.name for each in common_options()}
-    for verb in verbs.TOLD:
-        for typed_as, command in commands(verb):
-            yield f"### `reconciler {typed_as}`\n"
-            yield f"{' '.join((command.help or '').split())}\n"
-            words = [each for each in command.params if isinstance(each, TyperArgument)]
-            for word in words:
-                name = word.metavar or (word.name or "").upper()
-                yield f"- `{name}`: {word.help or ''}"
-            if words:
+def command_pages() -> Iterator[str]:
+    """A part for each command: its description, its arguments and its own options."""
+    common = {option.name for option in common_options()}
+    for name in command_list.COMMANDS:
+        for typed_as, command in commands(name):
+            yield f"## `reconciler {typed_as}`\n"
+            yield f"{wrap(' '.join((command.help or '').split()))}\n"
+            arguments = [param for param in command.params if isinstance(param, TyperArgument)]
+            for argument in arguments:
+                yield f"- `{argument.metavar or (argument.name or '').upper()}`: {argument.help or ''}"
+            if arguments:
                 yield ""
-            own = [each for each in command.params if isinstance(each, TyperOption) and each.name not in common]
+            own = [param for param in command.params if isinstance(param, TyperOption) and param.name not in common]
             if own:
                 yield from option_rows(own, "option")
                 yield ""
@@ -201,51 +211,50 @@ def verb_pages() -> Iterator[str]:
 
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
-    written = first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
+    written = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
     paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
-    reasons = (f"**{code}** {told.title}. {told.explanation}\n" for code, told in REASONS.items())
     return {
-        "comment": fenced(render.markdown(plan), "markdown"),
-        "issue": fenced(render.drift_markdown(drift.report(plan)), "markdown"),
-        "doctor": fenced(styled(doctor_command._text(checkup, Purpose.APPLY), colour=False)),
+        "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
+        "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
+        "comment": fenced(report.markdown(plan), "markdown"),
+        "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
+        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
         "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validated(written, folder)),
-        "plan": fenced(styled(render.text(plan, saved_to="plan.json"), colour=False)),
-        "apply": fenced(styled(render.results_text(plan, outcomes(plan)), colour=False)),
-        "reasons": "\n".join(reasons),
-        "verbs": "\n".join(verb_pages()),
+        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
+        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
+        "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
 
 
-def test_what_the_pages_show_is_what_the_program_says(tmp_path: Path) -> None:
-    """The generated parts of the pages are made by the very functions that print (UPDATE_DOCS=1 rewrites them)."""
-    made = sections(tmp_path)
-    for name in PAGES:
-        page = DOCS / name
-        fresh = filled(page.read_text(encoding="utf-8"), made)
+def test_generated_parts_of_the_pages_are_up_to_date(tmp_path: Path) -> None:
+    """The functions that print also write the generated parts (UPDATE_DOCS=1 rewrites them)."""
+    fresh_sections = sections(tmp_path)
+    for page in GENERATED:
+        fresh = fill_sections(page.read_text(encoding="utf-8"), fresh_sections)
         if os.environ.get("UPDATE_DOCS"):
             page.write_text(fresh, encoding="utf-8")
-        assert page.read_text(encoding="utf-8") == fresh, f"{name} is stale: UPDATE_DOCS=1 pytest {__file__}"
+        assert page.read_text(encoding="utf-8") == fresh, f"{page.name} is stale: UPDATE_DOCS=1 pytest {__file__}"
 
 
-def typed() -> Iterator[tuple[str, str]]:
-    """(page, command line) of everything that the docs tell to type."""
-    for page in sorted((*DOCS.glob("*.md"), ROOT / "README.md")):
+def typed_commands() -> Iterator[tuple[str, str]]:
+    """(page, command line) of every command that the docs show."""
+    for page in (*MANUAL, ROOT / "README.md"):
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 command = line.strip().removeprefix("$ ")
                 if command.startswith("reconciler "):
                     yield page.name, command
-        if page.parent == ROOT:  # there commands stand in blocks without a language
+        if page.parent == ROOT:  # the README shows commands in blocks without a language
             for command in re.findall(r"^    (reconciler .*)$", text, re.MULTILINE):
                 yield page.name, command
 
 
-def parsed(words: list[str]) -> None:
-    """Let the command line take these words apart, running nothing. Raises what it raises for wrong usage."""
+def parse(words: list[str]) -> None:
+    """Parse these words without running the command. Raises the error of wrong usage."""
     if words in (["--version"], ["--install-completion"]):
         return
     command = typer.main.get_command(app)
@@ -255,48 +264,75 @@ def parsed(words: list[str]) -> None:
 
 
 def test_every_command_of_the_docs_can_be_typed() -> None:
-    """Each command exists with the options that it is shown with; a renamed option makes its page fail."""
-    found = list(typed())
-    assert len(found) > 15
-    for page, command in found:
+    """Each command exists with the options that the page shows, so a renamed option makes the test fail."""
+    lines = list(typed_commands())
+    assert len(lines) > 15
+    for page, command in lines:
         words = shlex.split(command, comments=True)[1:]
-        if words[:2] == ["plan", "diff"]:
-            words = ["plan-diff", *words[2:]]
         try:
-            parsed(words)
-        except Exception as wrong:
-            raise AssertionError(f"{page}: {command}: {wrong}") from wrong
+            parse(words)
+        except Exception as error:
+            raise AssertionError(f"{page}: {command}: {error}") from error
 
 
 @pytest.mark.parametrize("name", ["getting-started.md", "migration.md", "rights.md"])
 def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
-    """Each YAML block loads, all of a page together, beside a Cluster."""
+    """The YAML blocks of a page load together, beside a Cluster."""
     blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     if not any("kind: Cluster" in block for block in blocks):
-        blocks.append(first_set(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
+        blocks.append(starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
     for number, block in enumerate(blocks):
         (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
     if name == "rights.md":
-        leaders = first_set(CLUSTER_ID, ["b:1"], "prod-eu")["manifests/prod-eu/leaders.yaml"]
+        leaders = starter_manifests(CLUSTER_ID, ["b:1"], "prod-eu")["manifests/prod-eu/leaders.yaml"]
         (tmp_path / "leaders.yaml").write_text(leaders, encoding="utf-8")
     load([tmp_path], now_ms=NOW_MS)
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    """Every relative link of the docs is a file, and its fragment a heading there."""
-    for page in DOCS.glob("*.md"):
-        for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
-            file = page if not target else (page.parent / target)
-            assert file.exists(), f"{page.name}: {target}"
-            if fragment:
-                headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-                slugs = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
-                assert fragment in slugs, f"{page.name}: {target}#{fragment}"
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """Every relative link is a file, and its fragment is a heading there."""
+    for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
+        file = (page.parent / target) if target else page
+        assert file.exists(), target
+        if fragment:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+            assert fragment in slugs, f"{target}#{fragment}"
 
 
-def test_every_test_that_the_guarantees_name_is_there() -> None:
-    """A promise whose test was renamed or removed is a promise without a test."""
+def test_every_kind_has_a_page() -> None:
+    """docs/kinds has one page per kind, and the guide links to each of them."""
+    names = {name.removesuffix(".json") for name in schemas() if name != "manifest.json"}
+    guide = (DOCS / "manifests.md").read_text(encoding="utf-8")
+    assert {page.stem for page in (DOCS / "kinds").iterdir()} == names
+    assert set(re.findall(r"\(kinds/([a-z-]+)\.md\)", guide)) == names
+
+
+def test_the_table_of_commands_is_complete() -> None:
+    """The first table of cli.md names every command of the program and no other."""
+    table = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Exit codes")[0]
+    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    named = {word.partition(" ")[0] for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
+    assert named == {name for name, entry in command_list.COMMANDS.items() if not entry.hidden}
+
+
+def test_messages_that_the_pages_quote_exist() -> None:
+    """Each message that troubleshooting.md quotes is a text of the program; `…` stands for a value."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "reconciler").rglob("*.py"))
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = {
+        text for text in re.findall(r"`([a-z][^`]* [^`]*)`", page) if not text.startswith(("reconciler ", "plan "))
+    }
+    assert len(quoted) >= 9
+    for text in quoted:
+        for part in re.split("…|KAFKA_PASSWORD|30", text):
+            assert part.strip() in sources, text
+
+
+def test_every_test_that_the_guarantees_name_exists() -> None:
+    """A guarantee whose test was renamed or removed has no test."""
     text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(tests/[^`]+)`", text)) | {
         f"tests/properties/{name}" for name in re.findall(r"`(test_[^`/]+)`", text)
@@ -305,22 +341,21 @@ def test_every_test_that_the_guarantees_name_is_there() -> None:
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
-def test_the_metrics_are_all_told_and_all_there(tmp_path: Path) -> None:
-    """The table of metrics names those that are written, each of them."""
+def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
+    """The table of cron.md names exactly the metrics that `drift --metrics` writes."""
     drift.write_metrics([drift.report(a_plan())], tmp_path / "drift.prom")
     written = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
-    told = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert written == told
+    named = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert written == named
 
 
-def test_every_verb_that_the_pages_tell_to_make_is_there() -> None:
+def test_every_make_target_that_the_pages_name_exists() -> None:
     """`make X` in any page is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md"))
-    told = {
-        verb
-        for page in pages
-        for verb in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {
+        target
+        for page in LINKING
+        for target in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert {"demo", "test", "check"} <= told
-    assert told <= targets, told - targets
+    assert {"demo", "test", "check"} <= named
+    assert named <= targets, named - targets

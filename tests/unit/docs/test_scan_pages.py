@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from bench import scaling
-from reconciler.load.reference import filled
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Reader
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts
 from reconciler.scan import export
-from reconciler.scan.sources import Options
+from reconciler.scan.data_sources import Options
+from tools.generate_docs import fill_sections
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scan.md"
@@ -35,28 +35,28 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def kind(of: pa.DataType) -> str:
-    if pa.types.is_map(of):
+def column_type(data_type: pa.DataType) -> str:
+    if pa.types.is_map(data_type):
         return "map"
-    return "list" if pa.types.is_list(of) else str(of)
+    return "list" if pa.types.is_list(data_type) else str(data_type)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_columns_are_those_that_are_written(name: str) -> None:
-    """Names, order and types; a column that comes to be has to be explained."""
-    written = [[f"`{field.name}`", kind(field.type)] for field in SCHEMAS[name]]
+    """Names, order and types agree; a new column needs an explanation."""
+    written = [[f"`{field.name}`", column_type(field.type)] for field in SCHEMAS[name]]
     assert [row[:2] for row in rows(f"### {name}")] == written
 
 
 def test_options_are_those_that_the_sources_take() -> None:
-    """Each option's example says something that leaving it out does not."""
-    told = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
-    needed = {"bootstrap.servers": "other:1"}
-    without = Options.of(needed)
-    for name, example in told.items():
-        assert Options.of({**needed, name: example}) != without, name
-    assert [s.text for s in Options.of(told).topics] == ["orders", "clicks-*"]
-    assert Options.of(told).connection.properties == {"security.protocol": "SASL_SSL"}
+    """The example of each option changes the options that are read."""
+    examples = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
+    required = {"bootstrap.servers": "other:1"}
+    defaults = Options.of(required)
+    for name, example in examples.items():
+        assert Options.of({**required, name: example}) != defaults, name
+    assert [s.text for s in Options.of(examples).topics] == ["orders", "clicks-*"]
+    assert Options.of(examples).connection.properties == {"security.protocol": "SASL_SSL"}
 
 
 def sections() -> Mapping[str, str]:
@@ -65,16 +65,16 @@ def sections() -> Mapping[str, str]:
 
 def test_example_of_the_page_is_the_one_that_is_run() -> None:
     """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the page)."""
-    fresh = filled(PAGE.read_text(encoding="utf-8"), sections())
+    fresh = fill_sections(PAGE.read_text(encoding="utf-8"), sections())
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(fresh, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == fresh
 
 
-def test_reckoning_is_that_of_the_measured_figures() -> None:
-    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 reckons anew)."""
+def test_estimates_follow_the_measured_figures() -> None:
+    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the page)."""
     page = ROOT / "docs" / "scaling.md"
-    fresh = filled(page.read_text(encoding="utf-8"), scaling.sections())
+    fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
     if os.environ.get("UPDATE_DOCS"):
         page.write_text(fresh, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == fresh
@@ -83,7 +83,7 @@ def test_reckoning_is_that_of_the_measured_figures() -> None:
 def test_code_that_reads_the_files_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page's lines of Python on files that the scan wrote."""
+    """The Python code of the page runs on files that the scan wrote."""
     (code,) = [
         block
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -96,7 +96,7 @@ def test_code_that_reads_the_files_runs(
         replicas=(1,),
         in_sync=(1,),
         stable_end=20,
-        readers=(Reader("billing", 7),),
+        readers=(ConsumerPosition("billing", 7),),
     )
     snapshot = ClusterSnapshot(
         cluster_id="c",

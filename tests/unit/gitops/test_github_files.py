@@ -1,4 +1,4 @@
-"""The files that `init` writes for GitHub: whole, equal to what this repository runs itself, and thin."""
+"""The workflows that `init` writes: complete, equal to those of this repository, and thin."""
 
 import re
 import shutil
@@ -10,19 +10,19 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import gitops
-from reconciler.gitops.home import Home
+from reconciler.gitops.install_source import InstallSource
 
 ROOT = Path(__file__).parents[3]
-HOME = Home("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
+SOURCE = InstallSource("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
 OWN = gitops.github(None, version="1.2.3")
-WRITTEN = gitops.github(HOME, version="1.2.3")
-USED = f"acme/reconciler/.github/actions/reconciler@{HOME.commit} # reconciler 1.2.3"
+WRITTEN = gitops.github(SOURCE, version="1.2.3")
+USED = f"acme/reconciler/.github/actions/reconciler@{SOURCE.commit} # reconciler 1.2.3"
 ACTION = ".github/actions/reconciler/action.yml"
 WORKFLOWS = [str(path) for path in WRITTEN if path.parent.name == "workflows"]
 
 
 def test_init_writes_the_four_workflows_which_install_one_commit_of_this_program() -> None:
-    """Nothing is missing from the package's data, and no workflow installs by a name that somebody else could register."""
+    """Nothing is missing from the package's data, and no workflow installs by a name that anyone could register."""
     assert [str(path) for path in WRITTEN] == [
         ".github/workflows/apply.yml",
         ".github/workflows/converge.yml",
@@ -36,15 +36,15 @@ def test_init_writes_the_four_workflows_which_install_one_commit_of_this_program
         assert "pip install" not in text
 
 
-def test_this_repository_runs_the_very_workflows_that_init_writes() -> None:
-    """The copies under .github/ equal the package's data; elsewhere only the line differs that says where the action is."""
+def test_this_repository_runs_the_workflows_that_init_writes() -> None:
+    """The copies under .github/ equal the package's data; other repositories differ in the line of the action only."""
     for path, text in OWN.items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: copy it from reconciler/gitops/github"
-        assert WRITTEN[path].replace(USED, gitops.OWN) == text
+        assert WRITTEN[path].replace(USED, gitops.OWN_ACTION) == text
 
 
-def test_the_action_installs_what_came_along_with_it() -> None:
-    """The program from the action's own commit, its dependencies from the lock file by hash: no package index is asked for this program."""
+def test_the_action_installs_the_program_of_its_own_commit() -> None:
+    """The dependencies come from the lock file by hash, and no package index provides this program."""
     text = (ROOT / ACTION).read_text(encoding="utf-8")
     assert "kafka-reconciler" not in text
     installs = re.findall(r"pip install (.*)", text)
@@ -59,24 +59,24 @@ def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str
     """Every `uses` is local or a full commit with the version beside it, one version of each action throughout."""
     uses = re.findall(r"uses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses
-    for used in uses:
-        assert used.startswith("./.github/") or re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), (
-            used
-        )
+    for reference in uses:
+        assert reference.startswith("./.github/") or re.fullmatch(
+            r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", reference
+        ), reference
 
 
 def test_one_commit_per_third_party_action() -> None:
-    """The same action is never pinned to two commits: an update that forgot a file would be."""
+    """The same action is never pinned to two commits: an incomplete update would do that."""
     pins: dict[str, set[str]] = {}
     for path in (ROOT / ".github").rglob("*.yml"):
         for action, pin in re.findall(r"uses: (actions/[a-z-]+)[a-z/]*@(.*)", path.read_text(encoding="utf-8")):
             pins.setdefault(action, set()).add(pin)
-    assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
+    assert {action: len(commits) for action, commits in pins.items()} == dict.fromkeys(pins, 1)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS)
 def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: str) -> None:
-    """Strings of others reach scripts through the environment only, no job is triggered by pull_request_target, and nothing is granted for all jobs."""
+    """Foreign text reaches scripts only through the environment, pull_request_target triggers no job, and no permission holds for all jobs."""
     text = (ROOT / path).read_text(encoding="utf-8")
     jobs = YAML(typ="safe").load(text)["jobs"].values()
     scripts = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
@@ -89,7 +89,7 @@ def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: 
 
 @pytest.mark.parametrize("files", ["this repository's", "init's"])
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
-    """The auditor of workflows is silent at its default level, about our own as about those that users get."""
+    """The auditor of workflows finds nothing at its default level, in our workflows and in those of users."""
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
     folder = ROOT / ".github"

@@ -1,12 +1,12 @@
-"""Which grants are printed: by name, by prefix only where nothing excepted lies under it, and never more than once."""
+"""The grants that doctor prints: by name, by prefix where no excepted name has the prefix, each once."""
 
 import shlex
 
 import pytest
 
 from reconciler.kafka.acls import Resource, commands, grants
-from reconciler.kafka.rights import Purpose, Selection, Wanted
-from reconciler.model.needs import GroupNeed, Needs, TopicNeed
+from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 
 TOPICS = ("_hidden-1", "clicks-audit", "clicks-eu", "clicks-us", "orders", "test-1", "test-22")
@@ -20,7 +20,7 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
 def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
     """Resources on which apply may DELETE for one floor."""
     chosen = Selection(selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True)
-    granted = grants(Wanted(needs=Needs(), purges=(chosen,)), Purpose.APPLY, topics=TOPICS, groups=GROUPS)
+    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(chosen,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
     return {resource for resource, operations in granted.items() if "Delete" in operations}
 
 
@@ -47,30 +47,30 @@ def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
         (("clicks-*", "clicks-eu"), (), {Resource("topic", "clicks-", prefixed=True)}),
     ],
 )
-def test_delete_is_granted_by_prefix_only_where_nothing_excepted_can_lie_under_it(
+def test_delete_is_granted_by_prefix_only_if_no_excepted_name_can_have_it(
     written: tuple[str, ...], excluding: tuple[str, ...], expected: set[Resource]
 ) -> None:
-    """Every way in which a floor may select topics, and the widest grant that still covers no other topic."""
+    """For each way to select topics, the widest grant that covers no other topic."""
     assert deletable(*written, excluding=excluding) == expected
 
 
-FLOOR_NEEDS = Needs(
-    topics=(TopicNeed(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, last_purge=True),),
-    groups=(GroupNeed(groups=selectors("etl", "regex:console-.*"), activity=True),),
+FLOOR_NEEDS = ScanRequest(
+    topics=(TopicRequest(topics=selectors("orders", "clicks-*"), offsets=True, readers=True, last_purge=True),),
+    groups=(GroupRequest(groups=selectors("etl", "regex:console-.*"), activity=True),),
     cluster_records=True,
 )
 
 
 def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     """Plan reads; apply also deletes and writes the journal; elections read only what leaders need, and alter the cluster."""
-    wanted = Wanted(
-        needs=Needs.union([FLOOR_NEEDS, Needs(topics=(TopicNeed(topics=selectors("payments")),))]),
+    wanted = RequiredAccess(
+        needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
         purges=(Selection(selectors=selectors("orders")),),
         removals=(Selection(selectors=selectors("etl", "console-*")),),
         elections=True,
         journal_topic="_journal",
     )
-    plan, apply, elections = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Purpose)
+    plan, apply, elections = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
     assert plan == {
         Resource("cluster"): {"Describe"},
         Resource("group", "*"): {"Describe"},
@@ -94,30 +94,30 @@ def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     }
 
 
-def test_without_a_purge_clock_only_who_applies_reads_the_journal() -> None:
-    """What an interrupted run had begun stands there."""
-    needs = Needs(groups=(GroupNeed(groups=selectors("etl")),))
-    wanted = Wanted(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
-    plan, apply, _ = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Purpose)
+def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
+    """Apply reads the intents of interrupted runs."""
+    needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
+    wanted = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),), journal_topic="_journal")
+    plan, apply, _ = (grants(wanted, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
     assert Resource("topic", "_journal") not in plan
     assert apply[Resource("topic", "_journal")] == {"Read", "Write"}
 
 
 def test_without_readers_only_the_named_groups_are_described() -> None:
-    """A set that removes one group and keeps no journal asks for that group alone."""
-    needs = Needs(groups=(GroupNeed(groups=selectors("etl")),))
-    wanted = Wanted(needs=needs, removals=(Selection(selectors=selectors("etl")),))
-    assert grants(wanted, Purpose.PLAN, topics=TOPICS, groups=GROUPS) == {
+    """Manifests that remove one group, without a journal, need only that group."""
+    needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
+    wanted = RequiredAccess(needs=needs, removals=(Selection(selectors=selectors("etl")),))
+    assert grants(wanted, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
         Resource("cluster"): {"Describe"},
         Resource("group", "etl"): {"Describe"},
     }
 
 
 def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:
-    """Names of groups are anybody's text: a shell gets each as one word."""
+    """Group names are arbitrary text: a shell must read each as one word."""
     hostile = "x'; rm -rf ~ #"
-    wanted = Wanted(needs=Needs(), removals=(Selection(selectors=selectors("etl", hostile)),))
-    granted = grants(wanted, Purpose.APPLY, topics=TOPICS, groups=GROUPS)
+    wanted = RequiredAccess(needs=ScanRequest(), removals=(Selection(selectors=selectors("etl", hostile)),))
+    granted = grants(wanted, Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = commands("User:CN=apply,O=Acme Inc", granted, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
     head = ["kafka-acls", "--bootstrap-server", "broker-1:9093,broker-2:9093", "--command-config", "admin.properties"]
     head += ["--add", "--allow-principal", "User:CN=apply,O=Acme Inc"]
@@ -130,7 +130,7 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
 def test_prefixes_are_commands_of_their_own() -> None:
     """The pattern type holds for a whole command, so prefixed names never share one with literal names."""
     chosen = Selection(selectors=selectors("clicks-*", "orders"))
-    granted = grants(Wanted(needs=Needs(), purges=(chosen,)), Purpose.APPLY, topics=TOPICS, groups=GROUPS)
+    granted = grants(RequiredAccess(needs=ScanRequest(), purges=(chosen,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
     assert lines == [
         "Describe --cluster",

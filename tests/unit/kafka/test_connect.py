@@ -1,4 +1,4 @@
-"""Clients are made where no signal is delivered: no broker is needed to see it."""
+"""Clients are created in a thread without signals; these tests need no broker."""
 
 import _thread
 import signal
@@ -12,7 +12,7 @@ from reconciler.kafka.connect import Connection, admin, consumer, producer
 
 
 class _Pressed(str):
-    """A property's name; Ctrl-C is pressed while the library reads it."""
+    """A property's name that triggers Ctrl-C while the library reads it."""
 
     def __str__(self) -> str:
         _thread.interrupt_main(signal.SIGINT)
@@ -20,14 +20,14 @@ class _Pressed(str):
 
 
 @pytest.mark.parametrize("make", [admin, consumer, producer])
-def test_ctrl_c_while_a_client_is_made_is_no_wrong_property(make: Callable[[Connection], Any]) -> None:
-    """The library turned it into a TypeError, and the manifest was told to be wrong."""
+def test_ctrl_c_during_the_creation_of_a_client_is_no_property_error(make: Callable[[Connection], Any]) -> None:
+    """The library once turned it into a TypeError, and the message blamed the manifest."""
     connection = Connection(("127.0.0.1:1",), {_Pressed("client.rack"): "a"})
     with pytest.raises(KeyboardInterrupt):
         make(connection)
 
 
-def test_a_wrong_property_is_still_told() -> None:
-    """From the thread that made the client to whoever asked for it."""
+def test_a_wrong_property_is_an_error() -> None:
+    """The error reaches the caller from the thread that created the client."""
     with pytest.raises(ClusterUnreachable, match=r"no\.such\.property.*\bspec\.client\b"):
         admin(Connection(("127.0.0.1:1",), {"no.such.property": "1"}))

@@ -1,9 +1,9 @@
-"""What the doctor makes of broker versions and clocks, from words and numbers alone."""
+"""The doctor's verdicts about broker versions and clocks, without brokers."""
 
 import pytest
 
-from reconciler.kafka.doctor import Clock, versions
-from reconciler.model.snapshot import Unread
+from reconciler.kafka.doctor import ClockSkew, versions
+from reconciler.model.snapshot import Unknown
 
 
 def lines(broker: str, **apis: str) -> list[str]:
@@ -13,7 +13,7 @@ def lines(broker: str, **apis: str) -> list[str]:
 
 
 def test_versions_are_read_per_broker_from_the_clients_log() -> None:
-    """Two brokers of two releases, one without election types; other lines of the log say nothing."""
+    """Two brokers of two releases, one without election types; other lines of the log are ignored."""
     heard = [
         "FEATURE something else",
         *lines("b1:9092/1", Fetch="4..18", DeleteRecords="0..2", DeleteGroups="0..2", ElectLeadersRequest="0..2"),
@@ -33,10 +33,10 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
         (-4_000, False, True),
         (-6_000, True, False),
         (61_000, False, False),
-        (Unread("no log"), False, False),
+        (Unknown("no log"), False, False),
     ],
 )
-def test_clocks_agree_only_where_a_fresh_stamp_says_so(age_ms: int | Unread, behind: bool, proven: bool) -> None:
-    """A stamp from the future means that we are behind; an old one, or none, proves nothing either way."""
-    clock = Clock(age_ms=age_ms)
+def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
+    """A timestamp in the future means that our clock is behind; an old one, or none, proves nothing."""
+    clock = ClockSkew(age_ms=age_ms)
     assert (clock.behind, clock.proven) == (behind, proven)

@@ -1,4 +1,4 @@
-"""What the gateway answers where it cannot open a client, or where another cluster answers by now: no fact, and no exception."""
+"""A gateway that cannot open a client, or that reaches another cluster, answers Unknown and does not raise."""
 
 import threading
 from concurrent.futures import Future
@@ -10,18 +10,20 @@ import pytest
 
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
-from reconciler.kafka import child, connect, now
-from reconciler.kafka.asking import Deadline
-from reconciler.kafka.child import Children
+from reconciler.journal.journal import ActionJournal
+from reconciler.kafka import connect, worker_process
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.journal import TopicJournal
-from reconciler.kafka.listing import topic_id_text
-from reconciler.model.action import Election
+from reconciler.kafka.groups import read_groups
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import topic_id_text
+from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Answer
-from reconciler.model.snapshot import Unread
+from reconciler.model.ports import ResponseAction
+from reconciler.model.snapshot import Unknown
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge, run
 from tests.golden.wording import mentions
@@ -33,7 +35,7 @@ LIMIT = "no client: a limit of threads"
 
 @pytest.fixture
 def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No client can be opened: certificates that are being changed, a limit of threads."""
+    """No client can be opened, as during a change of certificates, or at a limit of threads."""
 
     def refuse(*_arguments: object) -> Any:
         raise ClusterUnreachable(LIMIT)
@@ -43,32 +45,32 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unopened")
-def test_facts_are_unread_and_requests_are_read_back() -> None:
-    """The outcomes of what was done already must not be lost with an exception."""
-    gateway = KafkaGateway(NOWHERE)
-    partition = gateway.partitions_now([AT], offsets=True)[AT]
-    assert partition.exists
-    assert isinstance(partition.log_start, Unread)
-    group = gateway.groups_now(["billing"])["billing"]
-    assert isinstance(group.listed, Unread)
+def test_facts_are_unknown_and_requests_are_retried() -> None:
+    """An exception would lose the outcomes of earlier requests."""
+    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    partition = gateway.read_partitions([AT], offsets=True)[AT]
+    assert partition is not None
+    assert isinstance(partition.log_start, Unknown)
+    group = gateway.read_groups(["billing"])["billing"]
+    assert isinstance(group.listed, Unknown)
     assert LIMIT in group.listed.reason
     for answer in (
         gateway.delete_records({AT: 5})[AT],
         gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
     ):
-        assert (answer.answer, answer.no_effect, answer.sent) == (Answer.RETRY, True, False)
+        assert (answer.answer, answer.no_effect, answer.sent) == (ResponseAction.RETRY, True, False)
 
 
 @pytest.mark.usefixtures("unopened")
-def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
-    """Once six sends and sixty records that may be gone were reported, and the purge clock ran for a month."""
-    made = FakeCluster()
-    made.create_topic("orders", 1)
-    made.produce("orders", {0: 100})
-    nowhere = KafkaGateway(NOWHERE)
-    made.delete_records = nowhere.delete_records  # type: ignore[method-assign]
-    wanted = purge(made, AT, 60, every_ms=30 * 86_400_000)
-    applied = run(made, [wanted], tmp_path)
+def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
+    """The results once reported six requests and sixty records, and the purge clock ran for a month."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 1)
+    cluster.produce("orders", {0: 100})
+    nowhere = KafkaGateway(KafkaSession(NOWHERE))
+    cluster.delete_records = nowhere.delete_records  # type: ignore[method-assign]
+    action = purge(cluster, AT, 60, every_ms=30 * 86_400_000)
+    applied = run(cluster, [action], tmp_path)
     outcome = applied.only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 0, False, 0)
     assert LIMIT in outcome.detail
@@ -76,8 +78,8 @@ def test_a_request_that_never_left_is_none(tmp_path: Path) -> None:
     assert exit_code([outcome]) == 1
 
 
-def test_a_limit_of_threads_is_a_client_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python says RuntimeError there, which is a bug anywhere else."""
+def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises RuntimeError there."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -87,28 +89,28 @@ def test_a_limit_of_threads_is_a_client_that_cannot_be_opened(monkeypatch: pytes
         connect.admin(Connection(("127.0.0.1:9",), timeout_s=1.0))
 
 
-def test_a_child_that_cannot_be_started_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit of processes."""
+def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a limit of processes."""
 
     def refuse(*_arguments: object, **_more: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(child.subprocess, "Popen", refuse)
-    gateway = KafkaGateway(NOWHERE)
-    assert gateway.delete_groups(["billing"])["billing"].answer in (Answer.READ_BACK, Answer.RETRY)
-    assert isinstance(gateway.committed({"billing": [AT]})["billing", AT], Unread)
+    monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
+    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
+    assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
 
 
 @pytest.mark.usefixtures("unopened")
 def test_a_journal_without_a_client_is_unavailable() -> None:
-    """The run stops in good order."""
-    journal = TopicJournal(NOWHERE, "journal")
+    """The run stops without a request."""
+    journal = ActionJournal(JournalTopic(KafkaSession(NOWHERE), "journal"))
     with pytest.raises(JournalUnavailable, match=LIMIT):
         journal.last_purges()
 
 
 def test_groups_of_another_cluster_are_unknown() -> None:
-    """A name that leads elsewhere by now: absent there is not removed here, and the same name there is another group."""
+    """An address may lead to another cluster: absence there proves nothing, and the same name is another group."""
     listing: Future[Any] = Future()
     listing.set_result(SimpleNamespace(valid=[], errors=[]))
     described: Future[Any] = Future()
@@ -118,12 +120,14 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         list_consumer_groups=lambda **_options: listing,
         describe_cluster=lambda **_options: described,
     )
-    found = now.groups(client, Children(NOWHERE), ["billing"], cluster_id="here", deadline=Deadline.after(5))
-    assert isinstance(found["billing"].listed, Unread)
-    assert mentions(found["billing"].listed.reason, "elsewhere", "here")
+    session = KafkaSession(NOWHERE)
+    session._clients["reader"] = client
+    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    assert isinstance(billing.listed, Unknown)
+    assert mentions(billing.listed.reason, "elsewhere", "here")
 
 
 def test_no_topic_id_is_not_an_id() -> None:
-    """All zeros (KIP-516): a topic that was made again would look the same."""
-    assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unread)
+    """All zeros (KIP-516): a topic that was created again would have the same value."""
+    assert isinstance(topic_id_text("AAAAAAAAAAAAAAAAAAAAAA=="), Unknown)
     assert topic_id_text("kAwXdc4bS8u+/XAMPLE0g==") == "kAwXdc4bS8u-_XAMPLE0g"

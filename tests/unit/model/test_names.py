@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.model.names import NOWHERE, Address, Place, TopicPartition
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_partitions_and_places_as_text() -> None:
     assert sorted([TopicPartition("b", 1), TopicPartition("a", 10), TopicPartition("a", 9)])[0] == TopicPartition(
         "a", 9
     )
-    assert str(Place("manifests/a.yaml", 9, 3)) == "manifests/a.yaml:9"
-    assert Place("", 0, 0) == NOWHERE
+    assert str(SourceLocation("manifests/a.yaml", 9, 3)) == "manifests/a.yaml:9"
+    assert SourceLocation("", 0, 0) == NOWHERE

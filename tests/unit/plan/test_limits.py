@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from reconciler.kinds import Waiver
 from reconciler.model.action import Action
-from reconciler.model.names import Address, Place
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.plan import limits, render
+from reconciler.plan import limits
+from reconciler.policies.waiver import Waiver
+from tests import rendering as report
 from tests.strategies import examples
 from tests.strategies.facts import LOST, cluster, group, snapshot, topic, waiver
 
@@ -199,7 +200,7 @@ def test_unread_wholes_do_not_refuse_other_sorts_of_actions() -> None:
 
 def test_a_refusal_names_number_limit_manifest_and_the_waiver_that_would_allow_it() -> None:
     actions = [lost(1, of=name, policy="b" if name in "xyz" else "a") for name in "uvxyz"]
-    actions = [replace(action, declared_at=Place("floors.yaml", 9, 1)) for action in actions]
+    actions = [replace(action, declared_at=SourceLocation("floors.yaml", 9, 1)) for action in actions]
     assert verdict("topics", *actions, topics=2).message == (
         "topics: topics that lose records: 5, the limit is 2; most of it by RetentionFloor/b (floors.yaml:9): do less at once, or let "
         "it pass with a Waiver of spec {policy: RetentionFloor/b, limit: topics, value: 3, expires: …}"
@@ -277,7 +278,7 @@ def test_a_waiver_counts_for_its_policy_only_and_is_shown_with_its_remaining_lif
             limit="topics",
             value=3.0,
             expires_ms=allowed.spec.expires,
-            declared_at=Place("manifests/waivers.yaml", 1, 1),
+            declared_at=SourceLocation("manifests/waivers.yaml", 1, 1),
         ),
     )
     others = [lost(1, of=name, policy="b") for name in "xyz"]
@@ -364,9 +365,9 @@ def test_old_waivers_do_not_drown_the_refusal() -> None:
     assert not found.passed
     refused = examples.plan(*actions, limits=(found,))
     for shown in (
-        "\n".join(line.plain for line in render.text(refused)),
-        render.markdown(refused),
-        render.github(refused),
+        "\n".join(line.plain for line in report.text(refused)),
+        report.markdown(refused),
+        report.github(refused),
     ):
         assert "topics: topics that lose records: 2, the limit is 0" in shown
         assert f"RetentionFloor/{policies[6]}" in shown
@@ -429,6 +430,6 @@ def test_a_percentage_waiver_takes_its_policys_share() -> None:
 def test_judged_replaces_the_verdicts_and_nothing_else() -> None:
     """After an intersection less is done than the limits had counted."""
     plan = examples.plan(lost(1))
-    again = limits.judged(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
+    again = limits.with_limits(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
     assert [v.id for v in again.refused] == ["topics"]
     assert replace(again, limits=()) == plan

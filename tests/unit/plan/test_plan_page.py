@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.reasons import REASONS
-from reconciler.plan import document
-from reconciler.plan.document.header import FORMAT_VERSION
+from reconciler.model.block_codes import REASONS
+from reconciler.plan import plan_file
+from reconciler.plan.plan_file import FORMAT_VERSION
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
@@ -16,13 +16,14 @@ CASES = sorted((ROOT / "tests" / "golden").glob("[0-9]*/plan.json"))
 
 
 def test_the_example_is_the_first_golden_case() -> None:
-    """To renew it: paste tests/golden/01-a-whole-house/plan.txt."""
+    """UPDATE_DOCS=1 with tests/unit/docs/test_docs_pages.py renews it."""
     assert f"```text\n{(CASES[0].parent / 'plan.txt').read_text(encoding='utf-8')}```" in PAGE
 
 
 def test_every_code_is_listed() -> None:
-    """In the table's words, and none that there is not."""
-    listed = dict(re.findall(r"^\| (B\d{3}) \| (.*) \|$", PAGE, re.MULTILINE))
+    """The catalogue of block codes has a heading for each code, with its title, and no other."""
+    catalogue = (ROOT / "docs" / "block-codes.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^### (B\d{3}) (.*)$", catalogue, re.MULTILINE))
     assert listed == {code: reason.title for code, reason in REASONS.items()}
 
 
@@ -39,6 +40,6 @@ def test_the_recipe_of_the_digest_is_right(case: Path) -> None:
 
 def test_every_field_of_the_header_is_explained() -> None:
     """A reader of the file finds each word on the page."""
-    for name in document.schema()["properties"]:
+    for name in plan_file.schema()["properties"]:
         assert f"`{name}`" in PAGE or name in ("kind", "$schema"), name
     assert f"`{FORMAT_VERSION}`" in PAGE

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from reconciler.errors import UsageError, WrongCluster
-from reconciler.model.action import DeleteGroup, DeleteRecords, ElectLeader, Mode
+from reconciler.model.action import Mode
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Decision, ManifestFile, PolicyNote, Satisfied, Skipped, Source
-from reconciler.model.snapshot import GroupState, Unread
+from reconciler.model.plan import Blocked, Decision, ManifestFile, PolicyInfo, Satisfied, Skipped, Source
+from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
 from tests.strategies.facts import (
     CLUSTER_ID,
@@ -47,7 +50,7 @@ def brief(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
 
 def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
     """Cluster, id, instant, expiry a day later, source, and the notes of its policies."""
-    source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00"),))
+    source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00" * 32),))
     noted = floor(keep=LAST, name="noted")
     owned = floor("other", keep=LAST, name="owned")
     owned = owned.model_copy(update={"metadata": owned.metadata.model_copy(update={"owner": "team"})})
@@ -60,8 +63,8 @@ def test_a_plan_tells_where_it_comes_from_and_until_when_it_holds() -> None:
     assert plan.targets == ()
     assert plan.incomplete == ()
     assert plan.notes == (
-        PolicyNote(policy=Address("LeaderPolicy", "reasoned"), owner=None, reason="even load"),
-        PolicyNote(policy=Address("RetentionFloor", "owned"), owner="team", reason=None),
+        PolicyInfo(policy=Address("LeaderPolicy", "reasoned"), owner=None, reason="even load"),
+        PolicyInfo(policy=Address("RetentionFloor", "owned"), owner="team", reason=None),
     )
     assert [verdict.id for verdict in plan.limits] == [
         "topics",
@@ -97,10 +100,10 @@ def test_no_policies_make_an_empty_plan() -> None:
 
 
 def test_needs_are_the_union_of_all_kinds() -> None:
-    needs = planner.needs([leaders(), removal(), floor(keep=LAST)], NOW_MS)
+    needs = planner.scan_request([leaders(), removal(), floor(keep=LAST)], NOW_MS)
     assert (len(needs.topics), len(needs.groups), needs.topic_records, needs.cluster_records) == (2, 1, True, True)
-    assert planner.needs([], NOW_MS) == planner.Needs()
-    assert not planner.needs([leaders(), removal()], NOW_MS).cluster_records
+    assert planner.scan_request([], NOW_MS) == planner.ScanRequest()
+    assert not planner.scan_request([leaders(), removal()], NOW_MS).cluster_records
 
 
 # --- selection
@@ -457,7 +460,7 @@ def test_a_target_that_is_no_address_is_wrong_usage() -> None:
 
 def test_incompleteness_is_said_in_sentences() -> None:
     """Each list that this plan rests on, and how much was left undecided for it."""
-    changes = {key: Unread(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
+    changes = {key: Unknown(f"{key} lost") for key in ("topics_incomplete", "groups_incomplete", "readers_incomplete")}
     facts = snapshot(
         purgeable(0, log_start=LOST), purgeable(1, stable_end=LOST), group("old-etl", idle=LOST), **changes
     )
@@ -502,12 +505,12 @@ def test_satisfied_is_a_decision_too() -> None:
 
 SCRIPT = """
 from tests.strategies.facts import *
-from reconciler.plan import document
+from reconciler.plan import plan_file
 facts = snapshot(*(partition(n, topic=t, at={DAY: 100}, readers=(reader("b", 3), reader("a", 2)), leader=2) for n in range(3) for t in ("x", "y", "z")),
                  *(group(g) for g in ("a", "b", "c")))
 policies = [floor("x", "y*", keep={"last": 60}, consumers="ignore"), floor("z*", "y*", keep={"last": 50}, name="second"), leaders(), removal("a", "b*")]
 plan = planned(policies, facts)
-print(document.digest(plan), plan)
+print(plan_file.digest(plan), plan)
 """
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.action import AcceptedReader, Consumers, DeleteGroup, DeleteRecords, Election
+from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import recheck
 from reconciler.plan.recheck import Recheck
 from tests.strategies import examples
@@ -142,14 +144,17 @@ def test_a_purge_that_somebody_did_first_is_satisfied(log_start: int) -> None:
 @pytest.mark.parametrize(
     ("facts", "detail"),
     [
-        ({"topic_id": OTHER_ID}, f"the topic was made again: its id is {OTHER_ID}, it was {TOPIC_ID}"),
+        (
+            {"topic_id": OTHER_ID},
+            f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
+        ),
         (
             {"topic_id": OTHER_ID, "log_start": LOST},
-            f"the topic was made again: its id is {OTHER_ID}, it was {TOPIC_ID}",
+            f"the topic was deleted and made again: its id is {OTHER_ID}, it was {TOPIC_ID} in the plan",
         ),
-        ({"end": 98_212}, "the high watermark is 98212, below the 250000 that the plan saw"),
-        ({"end": 249_999}, "the high watermark is 249999, below the 250000 that the plan saw"),
-        ({"log_start": 999}, "the log start is 999, below the 1000 that the plan saw"),
+        ({"end": 98_212}, "the high watermark is 98212, below the 250000 of the plan"),
+        ({"end": 249_999}, "the high watermark is 249999, below the 250000 of the plan"),
+        ({"log_start": 999}, "the log start is 999, below the 1000 of the plan"),
         ({"readers": (reader("new", 98_212),)}, 'group "new" is at 98212, and the plan does not know it there'),
         (
             {"readers": (reader("new", 1000, implied=True),)},
@@ -191,8 +196,11 @@ def test_a_purge_of_which_something_cannot_be_read_again_fails_unsent(facts: dic
 
 def test_what_could_not_be_read_again_is_named() -> None:
     """Subject and reason, as in the plan."""
-    assert purged(readers=LOST) == (Status.FAILED, "who reads orders[3] could not be read: broker 2 did not answer")
-    assert purged(readers_below=5) == (Status.FAILED, "not everybody who reads below 98213 was looked for")
+    assert purged(readers=LOST) == (
+        Status.FAILED,
+        "the consumers of orders[3] could not be read: broker 2 did not answer",
+    )
+    assert purged(readers_below=5) == (Status.FAILED, "consumers were not looked for up to 98213")
     assert purged(log_start=LOST) == (
         Status.FAILED,
         "the log start of orders[3] could not be read: broker 2 did not answer",
@@ -260,7 +268,7 @@ def test_no_plan_file_truncates_a_system_topic() -> None:
             Status.STALE,
             'group "billing" of unreadBy has no committed position',
         ),
-        ((reader("billing", 98_212),), Status.STALE, 'group "billing" is at 98212 by now, below 98213'),
+        ((reader("billing", 98_212),), Status.STALE, 'group "billing" is at 98212 now, below the target 98213'),
         (
             (reader("billing", 250_001),),
             Status.STALE,
@@ -289,7 +297,7 @@ def test_each_named_group_still_stands_at_or_above_the_target(
 
 def test_all_named_groups_are_looked_at() -> None:
     found = purged(purge(named=("a", "b")), readers=(reader("a", 98_213), reader("b", 5)))
-    assert found == (Status.STALE, 'group "b" is at 5 by now, below 98213')
+    assert found == (Status.STALE, 'group "b" is at 5 now, below the target 98213')
 
 
 @pytest.mark.parametrize(
@@ -298,13 +306,13 @@ def test_all_named_groups_are_looked_at() -> None:
 )
 def test_an_accepted_reader_may_not_have_fallen_further_behind(committed: int, detail: str | None) -> None:
     """It would skip more than was reviewed."""
-    action = purge(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))
+    action = purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))
     found = purged(action, readers=(reader("late", committed),))
     assert found == (None if detail is None else (Status.STALE, detail))
 
 
 def test_an_accepted_reader_that_is_gone_is_in_nobodys_way() -> None:
-    assert purged(purge(consumers=Consumers.IGNORE, accepted=(AcceptedReader("late", 52_000),))) is None
+    assert purged(purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))) is None
 
 
 def test_excepted_groups_are_not_looked_at_again() -> None:
@@ -370,7 +378,7 @@ def test_a_removal_goes_on_while_everything_holds() -> None:
     ("facts", "status", "detail"),
     [
         ({"type": LOST}, Status.FAILED, 'the type of group "old-etl" could not be read: broker 2 did not answer'),
-        ({"type": GroupType.CONSUMER}, Status.STALE, 'group "old-etl" is of type consumer by now, it was classic'),
+        ({"type": GroupType.CONSUMER}, Status.STALE, 'group "old-etl" is of type consumer now, it was classic'),
         ({"type": GroupType.SHARE}, Status.BLOCKED, 'group "old-etl" is of type share, which is never removed'),
         ({"type": GroupType.SHARE, "listed": False}, Status.STALE, '"old-etl" is a share group'),
         ({"type": LOST, "listed": False}, Status.FAILED, 'the type of group "old-etl" could not be read'),
@@ -381,7 +389,7 @@ def test_a_removal_goes_on_while_everything_holds() -> None:
         ),
         ({"state": LOST}, Status.FAILED, 'the state of group "old-etl" could not be read'),
         ({"state": GroupState.UNKNOWN}, Status.FAILED, 'the state of group "old-etl" could not be read'),
-        ({"state": GroupState.STABLE}, Status.STALE, 'group "old-etl" is STABLE by now'),
+        ({"state": GroupState.STABLE}, Status.STALE, 'group "old-etl" is STABLE now'),
         (
             {"fingerprint": LOST},
             Status.FAILED,
@@ -439,16 +447,16 @@ def payments(**facts: Any) -> PartitionFacts:
         ({"leader": 3, "in_sync": (1, 3)}, (1, 2, 3), None, ""),
         ({"leader": 1}, (1, 2, 3), Status.SATISFIED, "broker 1 leads already"),
         ({"leader": 1, "replicas": (1, 3)}, (1, 2, 3), Status.SATISFIED, "broker 1 leads already"),
-        ({"replicas": (1, 3, 2)}, (1, 2, 3), Status.STALE, "the replicas are 1,3,2 by now, they were 1,2,3"),
+        ({"replicas": (1, 3, 2)}, (1, 2, 3), Status.STALE, "the replicas are 1,3,2 now, they were 1,2,3"),
         (
             {"replicas": (2, 3), "in_sync": (2, 3)},
             (1, 2, 3),
             Status.STALE,
-            "the replicas are 2,3 by now, they were 1,2,3",
+            "the replicas are 2,3 now, they were 1,2,3",
         ),
-        ({"in_sync": (2, 3)}, (1, 2, 3), Status.STALE, "broker 1 is not alive and in sync by now"),
-        ({}, (2, 3), Status.STALE, "broker 1 is not alive and in sync by now"),
-        ({"topic_id": OTHER_ID}, (1, 2, 3), Status.STALE, "the topic was made again"),
+        ({"in_sync": (2, 3)}, (1, 2, 3), Status.STALE, "broker 1 is not alive and in sync now"),
+        ({}, (2, 3), Status.STALE, "broker 1 is not alive and in sync now"),
+        ({"topic_id": OTHER_ID}, (1, 2, 3), Status.STALE, "the topic was deleted and made again"),
         ({"leader": LOST}, (1, 2, 3), Status.FAILED, "the leader of payments[0] could not be read"),
         ({"replicas": LOST}, (1, 2, 3), Status.FAILED, "the replicas of payments[0] could not be read"),
         ({"topic_id": LOST}, (1, 2, 3), Status.FAILED, "the topic id of payments[0] could not be read"),
@@ -466,9 +474,9 @@ def test_a_preferred_election(
     ("facts", "brokers", "status", "detail"),
     [
         ({}, (1, 3), None, ""),
-        ({"leader": 3}, (1, 3), Status.SATISFIED, "broker 3 leads by now"),
-        ({"in_sync": (2,)}, (1, 2, 3), Status.STALE, "broker 2 is alive and in sync by now: nothing needs to be lost"),
-        ({"replicas": (1, 2)}, (1, 3), Status.STALE, "the replicas are 1,2 by now, they were 1,2,3"),
+        ({"leader": 3}, (1, 3), Status.SATISFIED, "broker 3 leads already"),
+        ({"in_sync": (2,)}, (1, 2, 3), Status.STALE, "broker 2 is alive and in sync now: no record needs to be lost"),
+        ({"replicas": (1, 2)}, (1, 3), Status.STALE, "the replicas are 1,2 now, they were 1,2,3"),
     ],
 )
 def test_an_unclean_election(
@@ -562,15 +570,15 @@ def test_recheck_asks_for_the_plans_subjects_and_nothing_else() -> None:
         removal("without", idle_for_ms=0, newest_record=None),
         election("d", 7),
     )
-    needs = recheck.needs(plan)
+    needs = recheck.scan_request(plan)
     seen = [
         ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.last_purge, n.instants_ms)
         for n in needs.topics
     ]
     assert seen == [
+        (["d"], frozenset({7}), False, False, frozenset(), False, ()),
         (["a"], frozenset({0, 2}), True, True, frozenset({"billing"}), True, ()),
         (["b", "c"], frozenset({1}), True, True, frozenset(), False, ()),
-        (["d"], frozenset({7}), False, False, frozenset(), False, ()),
     ]
     assert [([s.text for s in n.groups], n.activity) for n in needs.groups] == [
         (["old-etl"], True),
@@ -581,15 +589,15 @@ def test_recheck_asks_for_the_plans_subjects_and_nothing_else() -> None:
 
 
 def test_recheck_of_elections_needs_no_spark_and_of_nothing_needs_nothing() -> None:
-    assert not recheck.needs(examples.plan(election())).spark
-    assert recheck.needs(examples.plan()) == recheck.Needs()
-    assert not recheck.needs(examples.plan(removal())).cluster_records
+    assert not recheck.scan_request(examples.plan(election())).spark
+    assert recheck.scan_request(examples.plan()) == recheck.ScanRequest()
+    assert not recheck.scan_request(examples.plan(removal())).cluster_records
 
 
 @pytest.mark.parametrize("name", ["a*b", "[ab]", "regex:.*", "what?", "plain", "line\nbreak"])
 def test_a_group_whose_id_reads_like_a_pattern_is_asked_for_exactly(name: str) -> None:
     """Ids are arbitrary text; asking for `[ab]` must not ask for a and b."""
-    (want,) = recheck.needs(examples.plan(removal(name))).groups
+    (want,) = recheck.scan_request(examples.plan(removal(name))).groups
     (selector,) = want.groups
     assert selector.matches(name)
     assert not any(selector.matches(other) for other in ("a", "b", "aXb", "whatX", "regexXX", "") if other != name)

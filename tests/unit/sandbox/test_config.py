@@ -1,4 +1,4 @@
-"""What the brokers are told."""
+"""The rendered configuration of the brokers."""
 
 from pathlib import Path
 
@@ -18,48 +18,48 @@ def nodes(count: int) -> list[NodeAddress]:
 
 
 def test_every_listener_is_on_loopback() -> None:
-    """A sandbox has no passwords, so nobody else may reach it."""
+    """A sandbox has no passwords, so other machines must not reach it."""
     for node in nodes(4):
-        told = parsed(render_properties(node, nodes(4), Path("data"), overrides={}))
+        properties = parsed(render_properties(node, nodes(4), Path("data"), overrides={}))
         for name in ("listeners", "advertised.listeners"):
-            for listener in told[name].split(","):
+            for listener in properties[name].split(","):
                 assert listener.split("://")[1].startswith("127.0.0.1:")
 
 
 def test_three_nodes_are_controllers_and_further_ones_are_not() -> None:
-    """The controller can move between three nodes; a fourth only serves."""
-    told = [parsed(render_properties(node, nodes(4), Path("data"), overrides={})) for node in nodes(4)]
-    assert [each["process.roles"] for each in told] == ["broker,controller"] * 3 + ["broker"]
-    assert {each["controller.quorum.voters"] for each in told} == {
+    """The controller can move between three nodes; a fourth node is a broker only."""
+    properties = [parsed(render_properties(node, nodes(4), Path("data"), overrides={})) for node in nodes(4)]
+    assert [node["process.roles"] for node in properties] == ["broker,controller"] * 3 + ["broker"]
+    assert {node["controller.quorum.voters"] for node in properties} == {
         "1@127.0.0.1:21001,2@127.0.0.1:21002,3@127.0.0.1:21003"
     }
-    assert "CONTROLLER" not in told[3]["listeners"]
+    assert "CONTROLLER" not in properties[3]["listeners"]
 
 
 @pytest.mark.parametrize(("count", "replicas"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
 def test_internal_topics_fit_the_number_of_nodes(count: int, replicas: str) -> None:
-    """An offsets topic that wants more replicas than there are brokers never comes to be, and no group ever commits."""
-    told = parsed(render_properties(nodes(count)[0], nodes(count), Path("data"), overrides={}))
+    """If the offsets topic needs more replicas than there are brokers, it is never created."""
+    properties = parsed(render_properties(nodes(count)[0], nodes(count), Path("data"), overrides={}))
     for name in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
-        assert told[f"{name}.replication.factor"] == replicas
+        assert properties[f"{name}.replication.factor"] == replicas
 
 
-def test_disorder_stays_until_the_reconciler_mends_it() -> None:
-    """Kafka mends leaders after 300 s and deletes old records after 7 days by itself: tests would race with it."""
-    told = parsed(render_properties(nodes(1)[0], nodes(1), Path("data"), overrides={}))
-    assert told["auto.leader.rebalance.enable"] == "false"
-    assert told["log.retention.ms"] == "-1"
+def test_kafka_repairs_nothing_before_the_reconciler() -> None:
+    """Kafka would repair leaders after 300 s and delete old records after 7 days, during a test."""
+    properties = parsed(render_properties(nodes(1)[0], nodes(1), Path("data"), overrides={}))
+    assert properties["auto.leader.rebalance.enable"] == "false"
+    assert properties["log.retention.ms"] == "-1"
 
 
 def test_overrides_win_and_do_not_repeat_a_key() -> None:
-    """A key that stood twice would mean whatever the broker's parser does with it."""
+    """The meaning of a repeated key depends on the broker's parser."""
     text = render_properties(nodes(1)[0], nodes(1), Path("data"), overrides={"offsets.topic.num.partitions": "50"})
     assert text.count("offsets.topic.num.partitions=") == 1
     assert parsed(text)["offsets.topic.num.partitions"] == "50"
 
 
 def test_the_command_names_heap_logging_and_configuration() -> None:
-    """Both generations of log4j get a file each, or a broker would run without a log to point to."""
+    """Each version of log4j gets its file; without it a broker has no log."""
     command = broker_command(Path("java"), Path("/jars"), Path("/dir"), Path("/dir/server.properties"), heap_mib=384)
     assert "-Xmx384m" in command
     assert "-Dlog4j2.configurationFile=/dir/log4j2.properties" in command
@@ -68,6 +68,6 @@ def test_the_command_names_heap_logging_and_configuration() -> None:
 
 
 def test_logs_go_to_standard_output() -> None:
-    """The keeper sends standard output to the broker's file, with what the JVM itself says when it dies."""
+    """The supervisor sends standard output to the broker's log, with the messages of the JVM."""
     assert parsed(render_log4j2())["appender.console.type"] == "Console"
     assert parsed(render_log4j())["log4j.appender.console"] == "org.apache.log4j.ConsoleAppender"

@@ -1,4 +1,4 @@
-"""The lists of jars, and what is accepted as a whole cache. No network: downloads are in tests/kafka."""
+"""The lists of jars, and the check of a cache. Downloads are in tests/kafka."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from reconciler.sandbox.jars import (
     DEFAULT_VERSION,
     LISTS,
     Jar,
-    mismatch,
+    find_mismatch,
     parse_list,
     read_list,
     render_module,
@@ -23,14 +23,14 @@ from tests.golden.wording import mentions
 
 
 def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
-    """Without a log4j2 implementation brokers run, and say nothing."""
+    """Without a log4j2 implementation brokers run and write no log."""
     names = {jar.name for jar in read_list(DEFAULT_VERSION)}
     assert {"kafka_2.13", "kafka-tools", "log4j-core", "log4j-slf4j2-impl"} <= names
 
 
 @pytest.mark.parametrize("version", versions())
 def test_lists_hold_coordinates_and_hashes_and_no_address(version: str) -> None:
-    """Where jars come from is the user's and Ivy's business."""
+    """The user and Ivy decide from where jars come."""
     text = (LISTS / f"jars-{version}.sha256").read_text()
     assert "://" not in text
     jars = parse_list(text)
@@ -39,38 +39,40 @@ def test_lists_hold_coordinates_and_hashes_and_no_address(version: str) -> None:
 
 
 def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
-    """Fetching something unlisted would mean running something unchecked."""
+    """A version without a list would run unchecked jars."""
     with pytest.raises(SandboxError, match=rf"\b0\.7\b.*{re.escape(DEFAULT_VERSION)}"):
         read_list("0.7")
 
 
 def test_a_whole_cache_is_accepted_and_every_kind_of_damage_is_named(tmp_path: Path) -> None:
-    """A tampered, missing or foreign jar is named, so that a reader knows what to look at."""
+    """The message names a changed, missing or unlisted jar, so that a reader knows the file to
+    check.
+    """
     jars = [Jar("org.a", "one", "1", digest(b"1")), Jar("org.a", "two", "2", digest(b"2"))]
     (tmp_path / "one-1.jar").write_bytes(b"1")
-    missing = mismatch(tmp_path, jars)
+    missing = find_mismatch(tmp_path, jars)
     assert missing is not None
     assert mentions(missing, "two-2.jar")
     (tmp_path / "two-2.jar").write_bytes(b"2")
-    assert mismatch(tmp_path, jars) is None
+    assert find_mismatch(tmp_path, jars) is None
     (tmp_path / "two-2.jar").write_bytes(b"tampered")
-    assert mentions(str(mismatch(tmp_path, jars)), "two-2.jar", "sha256")
+    assert mentions(str(find_mismatch(tmp_path, jars)), "two-2.jar", "sha256")
     (tmp_path / "two-2.jar").write_bytes(b"2")
     (tmp_path / "extra-1.jar").write_bytes(b"")
-    assert mentions(str(mismatch(tmp_path, jars)), "extra-1.jar")
+    assert mentions(str(find_mismatch(tmp_path, jars)), "extra-1.jar")
 
 
-def test_ivy_is_told_exactly_the_list() -> None:
-    """No transitive resolution: a dependency that appears upstream must not come along."""
-    asked = ET.fromstring(render_module(read_list(DEFAULT_VERSION))).findall("dependencies/dependency")
-    assert {(d.get("org"), d.get("name"), d.get("rev")) for d in asked} == {
+def test_ivy_gets_exactly_the_list() -> None:
+    """Ivy resolves nothing transitively: a new dependency of a jar must not be downloaded."""
+    dependencies = ET.fromstring(render_module(read_list(DEFAULT_VERSION))).findall("dependencies/dependency")
+    assert {(d.get("org"), d.get("name"), d.get("rev")) for d in dependencies} == {
         (jar.organisation, jar.name, jar.revision) for jar in read_list(DEFAULT_VERSION)
     }
-    assert {d.get("transitive") for d in asked} == {"false"}
+    assert {d.get("transitive") for d in dependencies} == {"false"}
 
 
 def test_ivy_settings_survive_odd_folders_and_name_no_address() -> None:
-    """A home folder may hold a quote or an ampersand."""
+    """A home folder may contain a quote or an ampersand."""
     folder = Path('/home/o\'b & "c"')
     settings = render_settings(folder)
     assert "://" not in settings

@@ -1,4 +1,4 @@
-"""Free ports."""
+"""The choice of free ports."""
 
 import socket
 
@@ -6,7 +6,7 @@ from reconciler.sandbox.ports import free_addresses, listens
 
 
 def test_every_node_has_ports_of_its_own_and_three_have_a_controller() -> None:
-    """Two listeners on one port would be one broker that does not start."""
+    """Two listeners with the same port would prevent the start of a broker."""
     addresses = free_addresses(5)
     assert [address.id for address in addresses] == [1, 2, 3, 4, 5]
     assert [address.controller_port is not None for address in addresses] == [True, True, True, False, False]
@@ -15,7 +15,7 @@ def test_every_node_has_ports_of_its_own_and_three_have_a_controller() -> None:
 
 
 def test_listening_is_seen() -> None:
-    """Readiness starts with somebody who accepts."""
+    """`listens` is true exactly while a process accepts connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert listens(port)

@@ -1,4 +1,4 @@
-"""A null in the Parquet files has its reason in `unread`: nothing that was not read vanishes, and nothing reads as nought."""
+"""A null in the Parquet files has its reason in `unread`, and no unknown fact is written as zero."""
 
 from pathlib import Path
 from typing import Any
@@ -6,12 +6,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    Reader,
-    Unread,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Unknown
 from reconciler.scan import export
 from tests.strategies.facts import group, partition, snapshot
 
@@ -24,22 +19,28 @@ def row(written: ClusterSnapshot, out: Path, table: str = "partitions") -> dict[
 
 def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
     """Null are here only an instant that every record is older than, and the topic id of a commit that carries none."""
-    found = row(snapshot(partition(offsets_at={5: None, 1: 0}, readers=(Reader("g", 7, topic_id=None),))), tmp_path)
+    found = row(
+        snapshot(partition(offsets_at={5: None, 1: 0}, readers=(ConsumerPosition("g", 7, topic_id=None),))), tmp_path
+    )
     assert found["offsets_at"] == [(5, None), (1, 0)]
     assert found["readers"] == [{"group": "g", "committed": 7, "implied": False, "topic_id": None}]
     assert found["unread"] == {}
 
 
-def test_an_instant_that_was_not_answered_is_told(tmp_path: Path) -> None:
+def test_an_instant_without_an_answer_has_a_reason(tmp_path: Path) -> None:
     """Once it was neither in the map nor in `unread`."""
-    found = row(snapshot(partition(offsets_at={1: Unread("the broker was silent"), 5: 3})), tmp_path)
+    found = row(snapshot(partition(offsets_at={1: Unknown("the broker was silent"), 5: 3})), tmp_path)
     assert found["offsets_at"] == [(5, 3)]
     assert found["unread"] == {"offsets_at[1]": "the broker was silent"}
 
 
-def test_a_topic_id_that_was_not_read_is_told(tmp_path: Path) -> None:
-    """Once its null meant both that the broker wrote none and that nobody knows."""
-    readers = (Reader("a", 7, topic_id=None), Reader("b", 7, topic_id=Unread("no leader")), Reader("c", 7))
+def test_an_unknown_topic_id_has_a_reason(tmp_path: Path) -> None:
+    """Its null once meant both that the broker wrote none and that it was not read."""
+    readers = (
+        ConsumerPosition("a", 7, topic_id=None),
+        ConsumerPosition("b", 7, topic_id=Unknown("no leader")),
+        ConsumerPosition("c", 7),
+    )
     found = row(snapshot(partition(readers=readers)), tmp_path)
     assert [reader["topic_id"] for reader in found["readers"]] == [None, None, None]
     assert found["unread"] == {"readers[b].topic_id": "no leader", "readers[c].topic_id": "not asked"}
@@ -47,31 +48,32 @@ def test_a_topic_id_that_was_not_read_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("readers_below", "incomplete", "told"),
-    [(20, Unread("a coordinator was away"), "a coordinator was away"), (NOT_ASKED, None, "not asked")],
+    [(20, Unknown("a coordinator was away"), "a coordinator was away"), (NOT_ASKED, None, "not asked")],
     ids=["not all were read", "only those that a policy names"],
 )
-def test_a_list_that_groups_may_be_missing_from_says_so(
-    tmp_path: Path, readers_below: int | Unread, incomplete: Unread | None, told: str
+def test_an_incomplete_list_of_readers_has_a_reason(
+    tmp_path: Path, readers_below: int | Unknown, incomplete: Unknown | None, told: str
 ) -> None:
-    """Those that are known are listed all the same; once the row looked like one of which all are known."""
+    """The known readers are listed. The row once looked complete."""
     written = snapshot(
-        partition(readers=(Reader("g", 7, topic_id="id"),), readers_below=readers_below), readers_incomplete=incomplete
+        partition(readers=(ConsumerPosition("g", 7, topic_id="id"),), readers_below=readers_below),
+        readers_incomplete=incomplete,
     )
     found = row(written, tmp_path)
     assert [reader["group"] for reader in found["readers"]] == ["g"]
     assert found["unread"] == {"readers": told}
 
 
-def test_readers_that_were_not_read_are_told_once(tmp_path: Path) -> None:
-    """The partition's own reason is the nearer one."""
-    written = snapshot(partition(readers=Unread("no leader")), readers_incomplete=Unread("a coordinator was away"))
+def test_unknown_readers_have_one_reason(tmp_path: Path) -> None:
+    """The partition's own reason wins."""
+    written = snapshot(partition(readers=Unknown("no leader")), readers_incomplete=Unknown("a coordinator was away"))
     found = row(written, tmp_path)
     assert found["readers"] is None
     assert found["unread"] == {"readers": "no leader"}
 
 
-def test_a_newest_record_that_was_not_read_is_told(tmp_path: Path) -> None:
+def test_an_unknown_newest_record_has_a_reason(tmp_path: Path) -> None:
     """One fact in two columns: both once were null without a reason."""
-    found = row(snapshot(group(newest_record=Unread("the log has no leader"))), tmp_path, "groups")
+    found = row(snapshot(group(newest_record=Unknown("the log has no leader"))), tmp_path, "groups")
     assert (found["log_partition"], found["log_offset"]) == (None, None)
     assert found["unread"] == dict.fromkeys(("log_partition", "log_offset"), "the log has no leader")

@@ -1,4 +1,4 @@
-"""How long a scan goes on asking: one bound for all chunks, and one above it for the whole job."""
+"""The time limits of a scan: one for all chunks, and a larger one for the whole job."""
 
 import time
 from concurrent.futures import Future
@@ -6,38 +6,42 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.facts import Work
-from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.listing import ListedPartition, ListedTopic, TopicListing
-from reconciler.model.needs import Needs, TopicNeed
+from reconciler.kafka.consumer_offsets import log_size
+from reconciler.kafka.offsets import Watermarks
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan import wishes
-from reconciler.scan.scan import _chunks, _limit_s, _Listed, _Log, _work
+from reconciler.model.snapshot import Unknown
+from reconciler.scan import requests
+from reconciler.scan.scan import Listings, LogMetadata, _chunks, _limit_s, _task
+from reconciler.scan.task_rows import ScanTask
+from tests.unit.scan.listings import groups, topic, topics
 
-NEEDS = Needs(topics=(TopicNeed(topics=(Selector("*"),), offsets=True),))
+LOST = Unknown("no answer")
+NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
 
 
-def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[Work, float, float]:
-    """The work, its expected time of reading, and the seconds until silent brokers are given up."""
-    listed = tuple(ListedPartition(number, 1, (1,), (1,)) for number in range(partitions))
-    topics = TopicListing((1,), {"t": ListedTopic("t", "id", False, listed)}, None)
-    found = _Listed(
-        topics=topics,
-        groups=GroupListing({}, None, None),
+def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[ScanTask, float, float]:
+    """The task, its expected reading time, and the seconds until it gives up silent brokers."""
+    listing = topics(topic("t", partitions, leaders=(1,)))
+    listings = Listings(
+        topics=listing,
+        groups=groups(),
         policies=Future(),
-        wishes=tuple(wishes.wishes(NEEDS, topics)),
+        partition_requests=tuple(requests.partition_requests(NEEDS, listing)),
         counted=frozenset(),
         commit_groups=frozenset(),
-        log=_Log(sizes={0: log_records}, partitions=1),
+        log=LogMetadata(sizes={0: log_records}, partitions=1),
     )
-    reading_s = wishes.reading_s(_chunks(found), found.log.sizes)
+    reading_s = requests.estimated_seconds(_chunks(listings), listings.log.sizes)
     before = time.time()
-    work = _work(NEEDS, Connection(("127.0.0.1:1",), timeout_s=timeout_s), found, reading_s)
-    return work, reading_s, work.until_s - before
+    session = KafkaSession(Connection(("127.0.0.1:1",), timeout_s=timeout_s))
+    task = _task(NEEDS, session, listings, reading_s)
+    return task, reading_s, task.until_s - before
 
 
 def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
-    """The bound was once fixed when the job began: chunks whose turn came after it had five seconds, whatever --timeout said."""
+    """The limit once counted from the start of the job: later chunks had five seconds, whatever --timeout was."""
     _, _, small_s = planned(10)
     _, reading_s, large_s = planned(100_000, log_records=1_000_000)
     assert 30 <= small_s < 31
@@ -45,17 +49,17 @@ def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
     assert 90 <= large_s < 91
 
 
-@pytest.mark.parametrize(("log_start", "high_watermark"), [(2_000_000_000, None), (None, 5), (None, None), (9, 3)])
-def test_a_part_of_the_log_that_was_half_answered_costs_no_patience(
-    log_start: int | None, high_watermark: int | None
+@pytest.mark.parametrize(("log_start", "high_watermark"), [(2_000_000_000, LOST), (LOST, 5), (LOST, LOST), (9, 3)])
+def test_a_partition_of_the_log_without_both_ends_costs_no_time(
+    log_start: int | Unknown, high_watermark: int | Unknown
 ) -> None:
-    """Its size was once minus two thousand million, and so was what all others had left."""
-    assert wishes.log_size(log_start, high_watermark) == 0
-    assert wishes.log_size(3, 9) == 6
+    """Its size was once minus two thousand million, which took the time of all other partitions."""
+    assert log_size(Watermarks(log_start, high_watermark)) == 0
+    assert log_size(Watermarks(3, 9)) == 6
 
 
-def test_the_whole_job_has_longer_than_its_chunks() -> None:
-    """Else a broker that is silent would cost the facts of all the others, too."""
+def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
+    """Otherwise a silent broker would lose the facts of all other brokers."""
     for partitions in (10, 200_000):  # read in an instant, and for longer than everything else takes
-        work, reading_s, until_s = planned(partitions, timeout_s=1.0)
-        assert _limit_s(work, reading_s) > until_s + 5
+        task, reading_s, until_s = planned(partitions, timeout_s=1.0)
+        assert _limit_s(task, reading_s) > until_s + 5

@@ -1,4 +1,4 @@
-"""Starts that nobody waits for any more, beside the ones that came after them. The server is a fake: what counts here is who holds what."""
+"""Abandoned session starts beside later ones, with a fake server."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ScanFailed
-from reconciler.scan import remote, session
-from reconciler.scan.aside import Aside
-from reconciler.scan.session import Engine, Start, close
+from reconciler.scan import session
+from reconciler.scan.session import PendingSession, SparkTarget, close
+from reconciler.scan.timed_call import TimedCall
 
-ENGINE = Engine(remote="sc://server:15002")
+ENGINE = SparkTarget(remote="sc://server:15002")
 
 
 class Server:
-    """Gives sessions; the code of the first one arrives when `upload` lets it, or fails then."""
+    """Creates sessions. The code upload of the first one waits for `upload`, and then fails."""
 
     def __init__(self) -> None:
         self.made: list[Any] = []
@@ -25,10 +25,10 @@ class Server:
         self.upload = threading.Event()
         self.uploaded = threading.Event()
 
-    def connect(self, _engine: Engine) -> Any:
+    def connect(self, _engine: SparkTarget) -> Any:
         given = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
         self.made.append(given)
-        session._held = session._Held(leave=Aside(lambda: self.released.append(given)), session=given)
+        session._current = session.SessionHandle(release=TimedCall(lambda: self.released.append(given)), session=given)
         return given
 
     def ship(self, given: Any) -> None:
@@ -47,9 +47,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(session, "_START_LIMIT_S", 0.2)
     monkeypatch.setattr(session, "_ABANDON_LIMIT_S", 0.1)
     monkeypatch.setattr(session, "_connect", made.connect)
-    monkeypatch.setattr(session, "ship", made.ship)
-    monkeypatch.setattr(remote, "need_listener", lambda _address: None)
-    monkeypatch.setattr(remote, "forget", lambda _session: None)
+    monkeypatch.setattr(session, "add_package", made.ship)
+    monkeypatch.setattr(session, "check_reachable", lambda _address: None)
+    monkeypatch.setattr(session, "_clear_default_session", lambda _session: None)
     yield made
     made.upload.set()
     close()
@@ -64,25 +64,25 @@ def eventually(done: Callable[[], bool]) -> None:
     raise AssertionError("never happened")
 
 
-def test_a_session_without_our_code_is_not_a_warm_one(server: Server) -> None:
-    """The upload of the first round hangs; the second is not given a session in which no task could run."""
-    first = Start(ENGINE)
+def test_a_session_without_our_code_is_not_reused(server: Server) -> None:
+    """The upload of the first start hangs; the second start does not get its session, in which no task could run."""
+    first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed, match="no Spark session within"):
         first.result()
-    second = Start(ENGINE).result()
+    second = PendingSession(ENGINE).result()
     assert second is server.made[1]
     assert server.with_code == [second]
     assert server.released == [server.made[0]]
-    assert Start(ENGINE).result() is second, "and this one is warm"
+    assert PendingSession(ENGINE).result() is second, "and this one is warm"
 
 
 def test_a_start_that_fails_late_closes_no_other_session(server: Server) -> None:
-    first = Start(ENGINE)
+    first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed):
         first.result()
-    second = Start(ENGINE).result()
+    second = PendingSession(ENGINE).result()
     server.upload.set()
     eventually(lambda: not first._thread.is_alive())
     assert server.uploaded.is_set()
     assert server.released == [server.made[0]]
-    assert Start(ENGINE).result() is second
+    assert PendingSession(ENGINE).result() is second

@@ -1,0 +1,120 @@
+"""What both bench clusters share: three brokers, topics in batches, and commits of many groups.
+
+The content of the clusters is in `scan_cluster` and `apply_cluster`.
+"""
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from reconciler.sandbox.client import admin_client, wait_until
+from reconciler.sandbox.cluster import Cluster, start, stop
+from reconciler.sandbox.jars import Progress
+
+TIMEOUT_S = 300
+
+_REQUESTS_IN_FLIGHT = 400
+_CLIENTS = 8
+
+
+@contextmanager
+def bench_brokers(name: str, *, heap_mib: int, properties: Mapping[str, str], progress: Progress) -> Iterator[Cluster]:
+    """Run three brokers during the block; the commit log has fifty partitions, as by default."""
+    shared = {
+        "offsets.topic.num.partitions": "50",
+        # Brokers map index files at full size: ten megabytes each is too much for 30,000 replicas.
+        "log.index.size.max.bytes": "65536",
+        "num.io.threads": "8",
+    }
+    cluster = start(3, name=name, heap_mib=heap_mib, properties=shared | dict(properties), progress=progress)
+    try:
+        yield cluster
+    finally:
+        stop(cluster, timeout_s=90)
+
+
+def create_topics(servers: str, topics: Sequence[NewTopic], *, batch_size: int, progress: Progress) -> None:
+    """Create topics in batches, then wait until every broker's metadata shows their leaders."""
+    admin = admin_client(servers)
+    for begin in range(0, len(topics), batch_size):
+        batch = list(topics[begin : begin + batch_size])
+        for future in admin.create_topics(batch, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).values():
+            future.result()
+        progress(f"created {begin + len(batch):,} of {len(topics):,} topics")
+    wait_for_leaders(servers, [topic.topic for topic in topics])
+
+
+def wait_for_leaders(servers: str, names: Iterable[str]) -> None:
+    """Wait until every broker's metadata shows leaders of all partitions of these topics."""
+    for server in servers.split(","):
+        wait_until(
+            lambda server=server: _has_leaders(server, names),  # type: ignore[misc]
+            TIMEOUT_S,
+            f"leaders of all topics in the metadata of {server}",
+        )
+
+
+def commit_offsets(
+    servers: str, commits: Iterable[tuple[str, Sequence[TopicPartition]]], *, progress: Progress
+) -> None:
+    """Commit offsets for pairs of group and partitions, with hundreds of requests in flight."""
+    # A broker answers the commits of one connection one after the other.
+    clients = itertools.cycle([admin_client(servers) for _ in range(_CLIENTS)])
+    pending: list[tuple[str, Sequence[TopicPartition], Future[Any]]] = []
+    completed = 0
+
+    def complete(*, down_to: int) -> None:
+        nonlocal completed
+        while len(pending) > down_to:
+            group, partitions, future = pending.pop(0)
+            if not _succeeded(future):
+                # The coordinator is new and not ready yet.
+                time.sleep(0.2)
+                pending.append((group, partitions, _commit(next(clients), group, partitions)))
+                continue
+            completed += 1
+            if completed % 5_000 == 0:
+                progress(f"wrote the commits of {completed:,} groups")
+
+    for group, partitions in commits:
+        pending.append((group, partitions, _commit(next(clients), group, partitions)))
+        complete(down_to=_REQUESTS_IN_FLIGHT)
+    complete(down_to=0)
+
+
+def flush(producer: Producer) -> None:
+    """Wait for all acknowledgements. Raises RuntimeError after the timeout."""
+    pending = producer.flush(TIMEOUT_S)
+    if pending:
+        raise RuntimeError(f"{pending} records not acknowledged")
+
+
+def _commit(admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> "Future[Any]":
+    request = [ConsumerGroupTopicPartitions(group, list(partitions))]
+    future: Future[Any]
+    (future,) = admin.alter_consumer_group_offsets(request, request_timeout=60).values()
+    return future
+
+
+def _succeeded(future: "Future[Any]") -> bool:
+    try:
+        result = future.result(TIMEOUT_S)
+    except KafkaException:
+        return False
+    return not any(partition.error for partition in result.topic_partitions)
+
+
+def _has_leaders(server: str, names: Iterable[str]) -> bool:
+    topics = admin_client(server).list_topics(timeout=60).topics
+    return all(
+        name in topics
+        and topics[name].partitions
+        and all(partition.leader >= 0 for partition in topics[name].partitions.values())
+        for name in names
+    )

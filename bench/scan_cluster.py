@@ -1,0 +1,176 @@
+"""The cluster that bench.scan measures: topics, groups and a long commit log.
+
+Each partition has an old and a new record. Brokers write every record of the commit log in answer
+to an OffsetCommit. Each partition has one replica: requests about offsets and commits go only to
+leaders, and three replicas of 30,000 partitions are more files than one machine can open.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from bench import clusters
+from reconciler.sandbox import client
+from reconciler.sandbox.client import DebugLogger, producer_properties
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.jars import Progress
+
+PARTITIONS_PER_TOPIC = 50
+COMMITS_PER_GROUP = 50
+RECORDS_PER_PARTITION = 2
+DAY_MS = 86_400_000
+COMMIT_LOG = "__consumer_offsets"
+FIRST_COMMIT = "first-commit"
+"""The topic and the group of the first commit."""
+
+_TOPICS_PER_REQUEST = 20
+_TOPICS_PER_PRODUCER = 50
+
+TimedRecord = tuple[str, int, int]
+"""Topic, partition and timestamp in milliseconds."""
+
+
+@dataclass(slots=True)
+class ScanCluster:
+    """A growing cluster: `topics` and `groups` are the present numbers.
+
+    `commit_topics` is the number of topics with commits; it stays when more topics come.
+    """
+
+    cluster: Cluster
+    progress: Progress
+    topics: int = 0
+    groups: int = 0
+    commit_topics: int = 0
+
+    @property
+    def servers(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    @property
+    def partitions(self) -> int:
+        return self.topics * PARTITIONS_PER_TOPIC
+
+    def create_commit_log(self) -> None:
+        """Write the first commit, which creates the commit log, and wait for the log's leaders."""
+        client.create_topics(self.servers, [client.Topic(FIRST_COMMIT, replication=1)])
+        client.commit(self.servers, FIRST_COMMIT, {(FIRST_COMMIT, 0): 0}, deadline_s=60)
+        clusters.wait_for_leaders(self.servers, [COMMIT_LOG])
+
+    def grow_topics(self, partitions: int) -> None:
+        """Add topics up to this number of partitions.
+
+        Each partition gets a record of ten days ago and one of now.
+        """
+        count = partitions // PARTITIONS_PER_TOPIC
+        names = [topic_name(number) for number in range(self.topics, count)]
+        topics = [NewTopic(name, PARTITIONS_PER_TOPIC, 1) for name in names]
+        clusters.create_topics(self.servers, topics, batch_size=_TOPICS_PER_REQUEST, progress=self.progress)
+        _produce(self.servers, names)
+        self.topics = count
+
+    def grow_groups(self, groups: int) -> None:
+        """Add groups up to this number; each commits on every partition of one topic."""
+        self.commit_topics = self.commit_topics or self.topics
+        self._commit(range(self.groups, groups))
+        self.groups = groups
+
+    def grow_log(self, records: int) -> None:
+        """Repeat the commits of all groups until the commit log has this number of records."""
+        while (count := log_records(self.servers)) < records:
+            self.progress(f"the commit log has {count:,} records")
+            per_round = self.groups * COMMITS_PER_GROUP
+            for _ in range(max(1, min(4, (records - count) // per_round))):
+                self._commit(range(self.groups))
+
+    def _commit(self, groups: Sequence[int]) -> None:
+        commits = ((group_name(number), self._offsets(number)) for number in groups)
+        clusters.commit_offsets(self.servers, commits, progress=self.progress)
+
+    def _offsets(self, number: int) -> list[TopicPartition]:
+        name = topic_name(number % self.commit_topics)
+        # A quarter of each topic's groups lags by one record, so that a plan has consumers to name.
+        lag = 1 if number // self.commit_topics % 4 == 0 else 0
+        return [TopicPartition(name, partition, RECORDS_PER_PARTITION - lag) for partition in range(COMMITS_PER_GROUP)]
+
+
+def topic_name(number: int) -> str:
+    return f"bench-{number:04}"
+
+
+def group_name(number: int) -> str:
+    return f"bench-group-{number:05}"
+
+
+@contextmanager
+def scan_cluster(*, heap_mib: int, progress: Progress) -> Iterator[ScanCluster]:
+    """Run the cluster during the block, with one replica of each partition.
+
+    The commit log is never compacted.
+    """
+    properties = {
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.segment.bytes": "1073741824",
+        "default.replication.factor": "1",
+    }
+    with clusters.bench_brokers("bench", heap_mib=heap_mib, properties=properties, progress=progress) as brokers:
+        cluster = ScanCluster(brokers, progress)
+        cluster.create_commit_log()
+        yield cluster
+
+
+def log_sizes(servers: str) -> dict[int, int]:
+    """Number of offsets in each partition of the commit log."""
+    partitions = sorted(client.partition_states(servers, COMMIT_LOG))
+    watermarks = ((number, client.watermarks(servers, COMMIT_LOG, number)) for number in partitions)
+    return {number: end - begin for number, (begin, end) in watermarks}
+
+
+def log_records(servers: str) -> int:
+    """Number of offsets in the commit log."""
+    return sum(log_sizes(servers).values())
+
+
+def _produce(servers: str, names: Sequence[str]) -> None:
+    """Write two records to each partition, the old one first, for a few topics at a time.
+
+    A client gets the metadata of hundreds of new topics in parts, and it does not soon ask again
+    for a topic that was unknown once.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    for begin in range(0, len(names), _TOPICS_PER_PRODUCER):
+        pending = [
+            (name, partition, timestamp_ms)
+            for name in names[begin : begin + _TOPICS_PER_PRODUCER]
+            for partition in range(PARTITIONS_PER_TOPIC)
+            for timestamp_ms in (now_ms - 10 * DAY_MS, now_ms)
+        ]
+        deadline = time.monotonic() + clusters.TIMEOUT_S
+        while pending := _produce_once(servers, pending):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{len(pending)} records refused, such as one for {pending[0][0]}")
+            time.sleep(0.5)
+
+
+def _produce_once(servers: str, records: Sequence[TimedRecord]) -> list[TimedRecord]:
+    """Write records with a new client, and return the refused ones, the old ones first."""
+    producer = Producer(producer_properties(servers) | {"linger.ms": 50}, logger=DebugLogger())
+    refused: list[TimedRecord] = []
+    for record in records:
+        name, partition, timestamp_ms = record
+
+        def on_delivery(error: object, _message: object, record: TimedRecord = record) -> None:
+            if error is not None:
+                refused.append(record)
+
+        try:
+            producer.produce(name, b"x", partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery)
+        except KafkaException:
+            refused.append(record)
+        producer.poll(0)
+    clusters.flush(producer)
+    return sorted(refused)

@@ -1,0 +1,206 @@
+"""Runs one measurement of bench.scan in its own process and prints its figures as a JSON object.
+
+    python -m bench.scan_process session TARGET [bare]    bare: without the archive of classes
+    python -m bench.scan_process scans TARGET SERVERS RUNS REQUEST…     REQUEST: empty, partitions, log, or a folder of manifests
+    python -m bench.scan_process plain SERVERS RUNS
+    python -m bench.scan_process log SERVERS RUNS
+    python -m bench.scan_process chunks SERVERS RUNS MANIFESTS
+
+TARGET is a Spark master or an sc:// address.
+"""
+
+import gc
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench import baseline
+from bench.scan_cluster import COMMIT_LOG, DAY_MS, FIRST_COMMIT, log_sizes
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.groups import list_groups
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import describe_topics, list_topics
+from reconciler.manifest.files import load
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.plan import planner
+from reconciler.sandbox import client
+from reconciler.scan import requests
+from reconciler.scan.scan import SparkTarget, close, scan
+from reconciler.scan.session import PendingSession
+from reconciler.scan.task_rows import RUN, Chunk, ScanTask, read_chunk
+
+TIMEOUT_S = 60.0
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def scan_request(name: str) -> ScanRequest:
+    """Return the scan request of a name; any other name is a folder of manifests."""
+    week_ago = now_ms() - 7 * DAY_MS
+    match name:
+        case "empty":
+            return ScanRequest(topics=(TopicRequest(topics=(Selector(FIRST_COMMIT),), offsets=True),))
+        case "partitions":
+            return ScanRequest(
+                topics=(TopicRequest(topics=(Selector("bench-*"),), offsets=True, instants_ms=(week_ago,)),)
+            )
+        case "log":
+            return ScanRequest(groups=(GroupRequest(groups=(Selector("no-such-group"),), activity=True),))
+        case _:
+            return planner.scan_request(load([Path(name)], now_ms=now_ms()).policies, now_ms())
+
+
+def parse_engine(text: str) -> SparkTarget:
+    return SparkTarget(remote=text) if text.startswith("sc://") else SparkTarget(master=text)
+
+
+def measure_seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def measure_session(engine: SparkTarget) -> dict[str, float]:
+    """Measure the time to a session, and to its first row from a Python worker."""
+    start = time.perf_counter()
+    spark = PendingSession(engine).result()
+    ready_s = time.perf_counter() - start
+    spark.range(0, 1, 1, 1).mapInArrow(lambda rows: rows, "id long").toArrow()
+    first_s = time.perf_counter() - start
+    return {"session_s": ready_s, "first_row_s": first_s}
+
+
+def measure_scans(engine: SparkTarget, servers: str, runs: int, names: Sequence[str]) -> dict[str, list[float]]:
+    """Measure scans in a session that has run the same scan once before."""
+    seconds: dict[str, list[float]] = {}
+    for name in names:
+        request = scan_request(name)
+
+        def scan_once(request: ScanRequest = request) -> None:
+            scan(
+                request,
+                KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S)),
+                observed_at_ms=now_ms(),
+                last_purges={},
+                engine=engine,
+                progress=lambda message: print(message, file=sys.stderr),
+            )
+
+        scan_once()
+        seconds[name] = [measure_seconds(scan_once) for _ in range(runs)]
+    return seconds
+
+
+def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
+    """Measure the reader of the commit log without Spark: one process, one thread, one consumer."""
+    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
+    partitions = sorted(client.partition_states(servers, COMMIT_LOG))
+    records: list[float] = []
+    seconds: list[float] = []
+    cpu_seconds: list[float] = []
+    for _ in range(runs):
+        with _gc_paused():
+            start, cpu_start = time.perf_counter(), time.process_time()
+            batch = read_commit_log(session, partitions, origins={})
+            seconds.append(time.perf_counter() - start)
+            cpu_seconds.append(time.process_time() - cpu_start)
+        records.append(sum(count or 0 for count in batch.column("records").to_pylist()))
+    return {"log_s": seconds, "cpu_s": cpu_seconds, "records": records}
+
+
+def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[float]]:
+    """Measure microseconds of CPU per partition, commit and record of the log.
+
+    It runs the code of a Spark task on the first chunk of each source.
+    """
+    session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
+    request = scan_request(manifests)
+    topics = list_topics(session)
+    topics = describe_topics(session, topics, requests.selected_topics(request, topics.topics))
+    groups = list_groups(session, hidden=True)
+    partition_requests = list(requests.partition_requests(request, topics))
+    task = ScanTask(
+        connection=session.connection,
+        readers={
+            partition_request.topic: range(len(partition_request.partitions))
+            for partition_request in partition_requests
+            if partition_request.readers
+        },
+        named={},
+        groups=request.groups,
+        until_s=math.inf,
+        log_limit_s=math.inf,
+    )
+    first_chunks: dict[str, Chunk] = {
+        "partition": requests.partition_chunks(partition_requests, requests.counted_topics(request, topics), topics)[0],
+        "commit": requests.commit_chunks(requests.commit_groups(request, groups))[0],
+        "record": requests.log_chunks(log_sizes(servers))[0],
+    }
+    costs: dict[str, list[float]] = {name: [] for name in first_chunks}
+    for _ in range(runs + 1):
+        for name, chunk in first_chunks.items():
+            with _gc_paused():
+                start = time.process_time()
+                batches = list(read_chunk(task, 0, chunk, now_s=time.time(), isolated=False))
+                cpu_s = time.process_time() - start
+            costs[name].append(cpu_s * 1e6 / _records(batches))
+    return {name: values[1:] for name, values in costs.items()}
+
+
+def _records(batches: Sequence[pa.RecordBatch]) -> int:
+    """Number of partitions, commits or records that the task read, from its own report."""
+    rows = pa.Table.from_batches(batches).to_pylist()
+    return sum(row["records"] or 0 for row in rows if row["subject"] == RUN)
+
+
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Pause the garbage collector during the block, as the tasks do."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def measure(kind: str, *arguments: str) -> Any:
+    """Run one measurement in this process. Its Spark session stays open."""
+    match kind:
+        case "session":
+            return measure_session(parse_engine(arguments[0]))
+        case "scans":
+            return measure_scans(parse_engine(arguments[0]), arguments[1], int(arguments[2]), arguments[3:])
+        case "plain":
+            return baseline.measure(arguments[0], int(arguments[1]))
+        case "chunks":
+            return measure_chunks(arguments[0], int(arguments[1]), arguments[2])
+        case "log":
+            return measure_log_reader(arguments[0], int(arguments[1]))
+        case _:
+            raise SystemExit(f"unknown measurement {kind}")
+
+
+def main(*arguments: str) -> None:
+    with ExitStack() as stack:
+        if arguments[0] == "session" and arguments[2:] == ("bare",):
+            # An empty cache has no archive of classes, and the first run does not write one.
+            os.environ["XDG_CACHE_HOME"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-cache-"))
+        stack.callback(close)
+        print(json.dumps(measure(*arguments)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,32 @@
+"""Writes a file completely or not at all."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
+    """Write an ASCII file completely or not at all, and flush it to the disk. Raises OSError.
+
+    A link stays a link. A pipe or a device is written to as it is.
+    """
+    path = path.resolve()
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        with path.open("w", encoding="ascii", newline="\n") as stream:
+            stream.writelines(pieces)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    draft = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as stream:
+            stream.writelines(pieces)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.chmod(mode)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,83 @@
+"""Handles SIGINT and SIGTERM during apply.
+
+The first signal stops new requests and waits for those in flight; the second ends the process. It
+then exits with 130 if no request was sent, else with 5, because the outcome is unknown.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from reconciler.apply.results import EXIT_PARTLY
+
+EXIT_INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class SignalState:
+    """The number of signals, and whether a request may have been sent. Call it: whether to stop."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sent = False
+
+    def __call__(self) -> bool:
+        return self._count > 0
+
+    def sending(self) -> None:
+        """Record that a request is about to be sent. Called from any thread."""
+        self._sent = True
+
+    def receive(self) -> None:
+        """Count one more signal; the second one ends the process."""
+        self._count += 1
+        if self._count > 1:
+            os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
+        # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
+        threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
+
+
+@contextmanager
+def handle_signals() -> Iterator[SignalState]:
+    """Yield the state of signals; to be entered in the main thread.
+
+    A separate thread receives each signal. A Python handler would run in the main thread, which may
+    wait for an unresponsive broker: the kernel may deliver the signal to another thread, and two
+    signals in the meantime count as one.
+    """
+    state = SignalState()
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    previous_handlers = {number: signal.signal(number, _ignore) for number in _SIGNALS}
+    previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(read_fd, state), name="signals", daemon=True)
+    listener.start()
+    try:
+        yield state
+    finally:
+        signal.set_wakeup_fd(previous_fd)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
+        os.close(write_fd)
+        listener.join()
+        os.close(read_fd)
+
+
+def _print_stopping() -> None:
+    # Not with print(): the main thread may hold the buffer's lock.
+    with suppress(OSError):
+        os.write(2, b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n")
+
+
+def _listen(read_fd: int, state: SignalState) -> None:
+    while numbers := os.read(read_fd, 64):
+        for number in numbers:
+            if number in _SIGNALS:
+                state.receive()
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Replace the default handler, which would end the process."""

@@ -1,0 +1,375 @@
+"""Reads and writes the model's dataclasses as JSON: strict, one line each, ASCII, with a JSON Schema.
+
+A Codec is a pydantic TypeAdapter over dataclasses that know nothing of pydantic. What a dataclass is in a file follows from its
+fields, their types and bounds (model/bounds.py) and its `__post_init__`. A text is accepted only if its value is written as the
+same text again, so an unknown, missing or repeated field and a second spelling of a value are refused by one comparison.
+"""
+
+import dataclasses
+import inspect
+import json
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import CoreSchema, core_schema
+
+from reconciler.model.bounds import Bounds, Instant, Int64
+from reconciler.model.names import Address
+from reconciler.text.escape import harmless_json
+from reconciler.text.formatting import format_exact_instant
+
+T = TypeVar("T")
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+"""A JSON value as ASCII text without spaces. Raises ValueError for NaN."""
+
+
+class Codec(Generic[T]):
+    """Reads and writes values of the given dataclasses, one line of JSON each.
+
+    `tag`: the class attribute that tells several classes apart; its name in the file is in lower case.
+    A class may name attributes, properties and methods without arguments in `DERIVED`. They are written beside the fields, for
+    people who read the file: a text in which one says something else than the fields is refused.
+    `shared`: equal texts, tuples and nested values of one file become one object, which halves the memory of a large plan.
+    `omit_none`: a field that is None is left out.
+    """
+
+    def __init__(self, *types: type[T], tag: str = "", shared: bool = False, omit_none: bool = False) -> None:
+        self._types = types
+        self._tag = tag
+        self._omit_none = omit_none
+        self._forms: list[Any] = [Annotated[cls, _Record(shared, omit_none)] for cls in types]
+
+    @cached_property
+    def _writers(self) -> Mapping[type[Any], TypeAdapter[T]]:
+        return {cls: TypeAdapter(form) for cls, form in zip(self._types, self._forms, strict=True)}
+
+    @cached_property
+    def _reader(self) -> TypeAdapter[T]:
+        if not self._tag:
+            return next(iter(self._writers.values()))
+        choices = {getattr(cls, self._tag): form for cls, form in zip(self._types, self._forms, strict=True)}
+        return TypeAdapter(Annotated[Any, _Tagged(self._tag.lower(), choices)])
+
+    def encode(self, value: T) -> str:
+        """Return the value as one line. Raises ValueError for a value that is not of its field's type, and for half a surrogate pair."""
+        try:
+            written = self._writers[type(value)].dump_json(
+                value, ensure_ascii=True, by_alias=True, exclude_none=self._omit_none, warnings="error"
+            )
+        except ValueError as error:
+            raise ValueError(f"this {type(value).__name__} cannot be written as JSON: {error}") from None
+        return harmless_json(written.decode("ascii"))
+
+    def fields(self, value: T) -> dict[str, Any]:
+        """Return the value as a JSON object, for `document`."""
+        return cast(dict[str, Any], json.loads(self.encode(value)))
+
+    def validate(self, text: str | bytes) -> T:
+        """Return the value of a text whose spelling the caller compares with `compare`. Raises ValueError naming the field."""
+        try:
+            return self._reader.validate_json(text)
+        except ValidationError as error:
+            raise ValueError(_reason(error, tagged=bool(self._tag))) from None
+
+    def decode(self, text: str, *, newer: bool = False) -> T:
+        """Return the value that `encode` wrote as this text. Raises ValueError for every other text.
+
+        `newer`: the text is of a newer minor version of its format, and may hold more fields.
+        """
+        value = self.validate(text)
+        written = self.encode(value)
+        if text != written:
+            compare(text, written, newer=newer)
+        return value
+
+    def schemas(self) -> tuple[list[Schema], Schema]:
+        """Return the JSON Schema of each class as it is written, and the definitions that they refer to."""
+        definitions: Schema = {}
+        made = []
+        for writer in self._writers.values():
+            schema = writer.json_schema(mode="serialization", schema_generator=_WithoutTitles)
+            definitions |= schema.pop("$defs", {})
+            made.append(schema)
+        return made, definitions
+
+
+def compare(text: str, written: str, *, newer: bool = False, exact: bool = True) -> None:
+    """Raise ValueError with the first difference between a text that was read and the same value as this program writes it.
+
+    `newer`: more fields are accepted. `exact` False: other spaces and escapes are accepted.
+    """
+    if difference := _difference(parse(text), parse(written), "", newer=newer):
+        raise ValueError(difference)
+    if exact and not newer:
+        raise ValueError("spaces or escapes are not as this program writes them; do not reformat it")
+
+
+def parse(text: str | bytes) -> Any:
+    """Return the value of a JSON text. Raises ValueError for a repeated field, NaN, and anything but one JSON value."""
+    try:
+        return json.loads(text, object_pairs_hook=_refuse_repetition, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not one complete JSON value: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def shorten(value: object) -> str:
+    """Return a value as an error message may quote it: ASCII, one line, short."""
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
+
+
+def json_lines(values: Iterable[Any]) -> Iterator[str]:
+    """Yield JSON values as the entries of a field of `document`."""
+    return (harmless_json(compact(value)) for value in values)
+
+
+def document(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the text of a JSON object, piece by piece: one field per line, and one entry per line of a field that is an iterator.
+
+    Such a field yields the texts of its entries, as `encode` or `harmless_json` made them; other fields are JSON values.
+    """
+    separator = "{\n"
+    for name, value in fields:
+        yield f'{separator}"{name}": '
+        separator = ",\n"
+        if not isinstance(value, Iterator):
+            yield harmless_json(compact(value))
+            continue
+        start = "[\n"
+        for entry in value:
+            yield f"{start}{entry}"
+            start = ",\n"
+        yield "[]" if start == "[\n" else "\n]"
+    yield "\n}\n"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Record:
+    """How pydantic reads and writes one dataclass: each field by its type and bounds, then the derived values."""
+
+    shared: bool
+    omit_none: bool
+
+    def __get_pydantic_core_schema__(self, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
+        hints = get_type_hints(source, include_extras=True)
+        fields = []
+        for field in dataclasses.fields(source):
+            name = _name(field, hints[field.name])
+            schema = handler.generate_schema(self._form(hints[field.name]))
+            if self.omit_none and field.default is not dataclasses.MISSING:
+                schema = core_schema.with_default_schema(schema, default=field.default)
+            fields.append(
+                core_schema.dataclass_field(field.name, schema, validation_alias=name, serialization_alias=name)
+            )
+        arguments = core_schema.dataclass_args_schema(
+            source.__name__,
+            fields,
+            computed_fields=[self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())],
+        )
+        description = " ".join(inspect.cleandoc(source.__doc__ or "").partition("\n\n")[0].split())
+        return core_schema.dataclass_schema(
+            source,
+            arguments,
+            [field.name for field in dataclasses.fields(source)],
+            post_init=hasattr(source, "__post_init__"),
+            slots=hasattr(source, "__slots__"),
+            # `compare` finds unknown fields, so that those of a newer minor version can be ignored here
+            config=core_schema.CoreConfig(strict=True, extra_fields_behavior="ignore"),
+            metadata={"pydantic_js_updates": {"description": description}},
+        )
+
+    def _computed(self, source: type[Any], name: str, handler: GetCoreSchemaHandler) -> core_schema.ComputedField:
+        attribute = inspect.getattr_static(source, name)
+        schema: CoreSchema
+        if isinstance(attribute, property):
+            schema = handler.generate_schema(self._form(get_type_hints(attribute.fget)["return"]))
+        elif callable(attribute):
+            returned = handler.generate_schema(self._form(get_type_hints(attribute)["return"]))
+            call = core_schema.plain_serializer_function_ser_schema(operator.call, return_schema=returned)
+            schema = core_schema.any_schema(serialization=call)
+        else:
+            schema = core_schema.literal_schema([attribute])
+        return core_schema.computed_field(name, schema, alias=name.lower())
+
+    def _form(self, hint: Any) -> Any:
+        """Return the type by which pydantic reads and writes a type of the model."""
+        origin, arguments = get_origin(hint), get_args(hint)
+        if hint in _FORMS:
+            form = _FORMS[hint]
+        elif origin is Annotated:
+            form = _bounded(*arguments)
+        elif dataclasses.is_dataclass(hint):
+            form = Annotated[hint, self]
+        elif origin in (Union, UnionType):
+            return Union[tuple(map(self._form, arguments))]  # noqa: UP007  the members are known at run time only
+        elif origin is None or origin is Literal:
+            form = hint
+        else:
+            form = origin[tuple(argument if argument is ... else self._form(argument) for argument in arguments)]
+        if self.shared and (hint is str or origin is tuple or dataclasses.is_dataclass(hint)):
+            return Annotated[form, AfterValidator(_share)]
+        return form
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tagged:
+    """How pydantic reads one of several dataclasses: by the value of the field `name`."""
+
+    name: str
+    choices: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = {value: handler.generate_schema(form) for value, form in self.choices.items()}
+        return core_schema.tagged_union_schema(choices, self.name)
+
+
+class _WithoutTitles(GenerateJsonSchema):
+    """A field's title would repeat its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+_share = lru_cache(maxsize=4096, typed=True)(lambda value: value)
+
+
+def _name(field: "dataclasses.Field[Any]", hint: Any) -> str:
+    name: str = field.metadata.get("name", field.name)
+    is_instant = any(isinstance(item, Instant) for part in (hint, *get_args(hint)) for item in get_args(part))
+    return name.removesuffix("_ms") if is_instant else name
+
+
+def _bounded(kind: type, mark: object) -> Any:
+    match mark:
+        case Bounds(low=low, high=high) if kind is int:
+            return Annotated[int, Field(ge=low, le=high)]
+        case Bounds(low=low, high=high):
+            return Annotated[kind, Field(min_length=low, max_length=high)]
+        case Instant():
+            return Annotated[
+                int,
+                PlainValidator(_parse_instant),
+                PlainSerializer(format_exact_instant, return_type=str),
+                WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T10:00:00Z"]}),
+            ]
+    raise TypeError(f"no form for {kind} with {mark}")
+
+
+def _parse_instant(value: object) -> int:
+    try:
+        if isinstance(value, str):
+            return (datetime.fromisoformat(value).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError("expected an instant such as 2026-11-21T10:00:00Z")
+
+
+def _parse_address(value: object) -> Address:
+    if not isinstance(value, str):
+        raise ValueError("expected an address")
+    address = Address.parse(value)
+    return Address(_share(address.kind), _share(address.policy), _share(address.name), address.partition)
+
+
+def _parse_number(value: object) -> float:
+    if type(value) is not int and type(value) is not float:
+        raise ValueError("expected a number")
+    if value - value != 0:
+        raise ValueError("expected a finite number")
+    return value  # an int stays an int, so that it is written as the same text again
+
+
+_FORMS: Mapping[Any, Any] = {
+    int: _bounded(*get_args(Int64)),
+    float: Annotated[
+        float,
+        PlainValidator(_parse_number),
+        PlainSerializer(_parse_number, return_type=Any),
+        WithJsonSchema({"type": "number"}),
+    ],
+    Address: Annotated[
+        Address,
+        PlainValidator(_parse_address),
+        PlainSerializer(str, return_type=str),
+        WithJsonSchema(
+            {
+                "type": "string",
+                "description": "KIND/POLICY/SUBJECT.",
+                "examples": ["RetentionFloor/orders-gdpr/orders[3]"],
+            }
+        ),
+    ],
+}
+
+
+def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {shorten(repeated)} is there twice, so two readers could read two values")
+    return row
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _reason(error: ValidationError, *, tagged: bool) -> str:
+    """Return the first reason of a refusal, with the path of the field."""
+    first = error.errors(include_url=False)[0]
+    parts = first["loc"][1:] if tagged else first["loc"]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    match first["type"]:
+        case "json_invalid":
+            return f"it is not one complete JSON value: {first['msg'].partition(': ')[2]}"
+        case "missing":
+            parent, _, name = path.rpartition(".")
+            return f"{parent or 'it'} lacks {name}"
+        case "value_error" if not path:
+            return str(first["ctx"]["error"])
+        case "value_error":
+            return f"{path} is {shorten(first['input'])}: {first['ctx']['error']}"
+        case "union_tag_invalid" | "union_tag_not_found":
+            context = first["ctx"]
+            return f"operation is {shorten(context.get('tag'))}, expected one of {context.get('expected_tags', 'the known ones')}"
+    return f"{path or 'it'} is {shorten(first['input'])}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+
+
+def _difference(read: Any, written: Any, path: str, *, newer: bool) -> str:
+    """Return the first difference between two JSON values; empty: none. `newer`: `read` may have more fields."""
+    if type(read) is dict and type(written) is dict:
+        where = path or "it"
+        if missing := written.keys() - read.keys():
+            return f"{where} lacks {', '.join(sorted(missing))}"
+        if (unknown := read.keys() - written.keys()) and not newer:
+            return f"{where} has unknown fields: {', '.join(shorten(name) for name in sorted(unknown))}"
+        pairs = [(read[name], value, f"{path}.{name}".removeprefix(".")) for name, value in written.items()]
+    elif type(read) is list and type(written) is list and len(read) == len(written):
+        pairs = [(*pair, f"{path}[{index}]") for index, pair in enumerate(zip(read, written, strict=True))]
+    else:
+        if type(read) is type(written) and read == written:
+            return ""
+        return f"{path or 'it'} is {shorten(read)}, and the fields say {shorten(written)}"
+    return next(filter(None, (_difference(*pair, newer=newer) for pair in pairs)), "")

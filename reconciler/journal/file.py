@@ -1,0 +1,168 @@
+"""Lines in a local file, appended and flushed to disk before a request goes out.
+
+Decided here: how two runs share the file, and that a last line without its end does not count. The
+request behind such a line was never sent.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from reconciler.errors import JournalUnavailable
+
+_TAIL_BYTES = 64 * 1024
+_PATIENCE_S = 120.0
+_PAUSE_S = 0.01
+
+
+class JournalFile:
+    """`journal.LineStore` in one file. Safe between threads and between processes.
+
+    The file and its folder are created at the first append. An append is complete or has no effect: a
+    failed one is cut off again, and the next append cuts off what a crash left of a line.
+    """
+
+    is_ordered = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = Lock()
+        self._read_to = 0
+
+    def append(self, lines: Sequence[tuple[str, bytes]]) -> None:
+        data = b"".join(line + b"\n" for _key, line in lines)
+        try:
+            with (
+                self._exclusive() as until_s,
+                self._locked_file(fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT, until_s) as descriptor,
+            ):
+                end = _end_of_last_line(descriptor)
+                os.ftruncate(descriptor, end)
+                try:
+                    _write(descriptor, data, end)
+                    os.fsync(descriptor)
+                except OSError:
+                    # Half a batch of intents would read as requests that were sent.
+                    os.ftruncate(descriptor, end)
+                    raise
+        except OSError as error:
+            raise JournalUnavailable(
+                f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "
+                "its intent: free disk space, or name another folder"
+            ) from error
+
+    def lines(self, *, containing: bytes = b"") -> Iterator[tuple[bytes, str]]:
+        """A file that does not exist has no lines."""
+        return ((line, location) for line, location, _end in self._read(0, containing=containing))
+
+    @contextmanager
+    def new_lines(self) -> Iterator[Iterator[tuple[bytes, str]]]:
+        with self._exclusive() as until_s:
+            yield self._read_on(until_s)
+
+    def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
+        return JournalUnavailable(
+            f"the journal {self.path} is damaged in {location}: {error}; restore the file, or move it away"
+        )
+
+    @contextmanager
+    def _locked_file(self, lock: int, flags: int, until_s: float) -> Iterator[int]:
+        """A descriptor under an advisory lock, held for one append or one look at the length."""
+        if flags & os.O_CREAT:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
+        try:
+            self._wait_for_lock(descriptor, lock, until_s)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[float]:
+        """One thread at a time; yields until when it may wait for other processes.
+
+        The time starts before the thread waits for others, so that threads behind a frozen process
+        give up together and not one after another.
+        """
+        until_s = _patience_end()
+        if not self._lock.acquire(timeout=_PATIENCE_S):
+            raise self._held_elsewhere()
+        try:
+            yield until_s
+        finally:
+            self._lock.release()
+
+    def _wait_for_lock(self, descriptor: int, lock: int, until_s: float) -> None:
+        """Other runs hold the lock for milliseconds, unless they are frozen in the middle of an append."""
+        while True:
+            try:
+                return fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until_s:
+                    raise self._held_elsewhere() from None
+                time.sleep(_PAUSE_S)
+
+    def _held_elsewhere(self) -> JournalUnavailable:
+        return JournalUnavailable(
+            f"the journal {self.path} has been held by another process for {_PATIENCE_S:.0f} s: check whether a run is "
+            "frozen (fuser, lsof), resume or end it, then try again"
+        )
+
+    def _read_on(self, until_s: float) -> Iterator[tuple[bytes, str]]:
+        for line, location, end in self._read(self._read_to, until_s=until_s):
+            yield line, location
+            self._read_to = end
+
+    def _read(
+        self, start: int, *, containing: bytes = b"", until_s: float | None = None
+    ) -> Iterator[tuple[bytes, str, int]]:
+        """Lines from byte `start` on, with their location and the offset after them.
+
+        Lines without the bytes `containing` are skipped: most lines of an old journal are of other plans.
+        """
+        try:
+            with self._locked_file(fcntl.LOCK_SH, os.O_RDONLY, until_s or _patience_end()) as descriptor:
+                # No append cuts off what lies before this point, so the lines are read without the lock.
+                end = _end_of_last_line(descriptor)
+            with self.path.open("rb") as file:
+                file.seek(start)
+                while start < end:
+                    line = file.readline()
+                    if not line:
+                        raise JournalUnavailable(f"the journal {self.path} was cut off at byte {start} during reading")
+                    start += len(line)
+                    if containing in line:
+                        yield line[:-1], f"the line that ends at byte {start}", start
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise JournalUnavailable(f"the journal {self.path} cannot be read: {error.strerror or error}") from error
+
+
+def _patience_end() -> float:
+    return time.monotonic() + _PATIENCE_S
+
+
+def _end_of_last_line(descriptor: int) -> int:
+    """The offset after the last line end."""
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - _TAIL_BYTES)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def _write(descriptor: int, data: bytes, offset: int) -> None:
+    """Write everything: a full disk may take a part without an error and refuse the rest."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        offset += written
+        view = view[written:]

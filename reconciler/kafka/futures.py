@@ -1,0 +1,174 @@
+"""Deadlines, interruptible waits and retries for admin futures.
+
+The client library's futures and blocking calls have no common deadline, and they do not let Ctrl-C
+through. Which failures are worth a retry is decided by the caller.
+"""
+
+import errno
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CALL_FAILURES = (KafkaException, TimeoutError)
+"""What a blocking call of the library may raise in `run_with_deadline`."""
+
+_SLICE_S = 0.05
+_PAUSE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A point on this process's monotonic clock."""
+
+    at_s: float
+
+    @classmethod
+    def after(cls, seconds: float) -> "Deadline":
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, never below zero."""
+        return max(0.0, self.at_s - time.monotonic())
+
+    @property
+    def request_timeout_s(self) -> float:
+        """Slightly less than the remaining time, so that the library's own timeout comes first."""
+        return max(0.1, self.remaining_s * 0.9)
+
+    @property
+    def passed(self) -> bool:
+        return self.remaining_s == 0.0
+
+    def share(self, fraction: float) -> "Deadline":
+        """An earlier deadline, after this fraction of the remaining time."""
+        return Deadline.after(self.remaining_s * fraction)
+
+
+def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> bool:
+    """Wait until all futures are done or the deadline has passed; whether all are done.
+
+    Ctrl-C comes through. Also drains the client's log.
+    """
+    finished = True
+    for future in futures:
+        # There may be tens of thousands of futures, and each check takes a lock: check once.
+        while not (done := future.done()) and not deadline.passed:
+            # The poll only delivers logs and errors, so it must not be what waits.
+            wait(future, min(_SLICE_S, deadline.remaining_s))
+            client.poll(0)
+        finished = finished and done
+    client.poll(0)
+    return finished
+
+
+def call_with_retry(
+    client: AdminClient,
+    items: Sequence[Item],
+    call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
+    *,
+    is_final: Callable[[Future[Any]], bool],
+    deadline: Deadline,
+) -> dict[Item, Future[Any]]:
+    """The last answer for each item, after retries until it is final or the deadline has passed.
+
+    `call` sends one request for some items, with a timeout in seconds. An attempt takes at most a
+    third of the time: the library sends lookups to any broker that looks alive, a frozen broker looks
+    alive until its first request times out, and facts of other brokers must not be lost with it.
+    """
+    attempt_s = deadline.remaining_s / 3
+    answers: dict[Item, Future[Any]] = {}
+    pending = list(items)
+    while pending and (not deadline.passed or not answers):
+        limit_s = max(_SLICE_S, min(attempt_s, deadline.remaining_s))
+        futures = call(client, pending, limit_s)
+        if wait_all(client, futures.values(), deadline):
+            answers.update(futures)
+            pending = [item for item in pending if not is_final(answers[item])]
+        else:
+            # A partial earlier answer is worth more than a later call without any answer.
+            answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
+            pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
+        if pending:
+            time.sleep(min(_PAUSE_S, deadline.remaining_s))
+    return answers
+
+
+def done_unless(*codes: int) -> Callable[[Future[Any]], bool]:
+    """For `call_with_retry`: a success is final, and so is a failure with one of these codes."""
+
+    def is_final(future: Future[Any]) -> bool:
+        error = future.exception()
+        return error is None or code_of(error) in codes
+
+    return is_final
+
+
+def kafka_error(error: object) -> KafkaError | None:
+    """The library's or the broker's error in an exception; None for any other."""
+    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    return inner if isinstance(inner, KafkaError) else None
+
+
+def code_of(error: object) -> int | None:
+    """The Kafka error code of a failed call; None for an error of another kind."""
+    inner = kafka_error(error)
+    return None if inner is None else int(inner.code())
+
+
+def reason_of(error: BaseException | KafkaError) -> str:
+    """One line for a failed call: the words of the broker or the library, without class names."""
+    inner = kafka_error(error)
+    if inner is not None:
+        return f"{inner.str()} ({inner.name()})"
+    return str(error) or type(error).__name__
+
+
+def run_with_deadline(call: Callable[[], Result], deadline: Deadline) -> Result:
+    """The result of a blocking call of the library. Ctrl-C comes through.
+
+    Raises TimeoutError after the deadline, and what the call raises.
+    """
+    return submit(call).result(timeout=deadline.remaining_s)
+
+
+def submit(call: Callable[[], Result]) -> Future[Result]:
+    """Run a call in a daemon thread. Raises OSError where no thread can be started."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller, who raises it
+            future.set_exception(error)
+
+    try:
+        threading.Thread(target=run, name="kafka-call", daemon=True).start()
+    except RuntimeError as error:  # Python's only word for a limit of threads or processes
+        raise BlockingIOError(errno.EAGAIN, str(error)) from None
+    return future
+
+
+def wait(future: Future[Any], seconds: float) -> None:
+    """Wait until the future is done or the time is over. Raises for neither. Ctrl-C comes through."""
+    try:
+        future.exception(timeout=seconds)
+    except TimeoutError:
+        return
+
+
+def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Consecutive parts of at most `size` items.
+
+    The library merges the answers of one call in quadratic time, so several calls are faster.
+    """
+    return (items[start : start + size] for start in range(0, len(items), size))

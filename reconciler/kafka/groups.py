@@ -1,0 +1,248 @@
+"""Reads consumer groups: which the cluster lists, with type and state, and which exist beside them.
+
+Decided here: when a group listing is provably complete. Without DESCRIBE on the cluster brokers leave
+groups out and report no error, so the caller's permissions are read, too.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from confluent_kafka.admin import AclOperation, AdminClient
+
+from reconciler.kafka import group_offsets
+from reconciler.kafka.futures import CALL_FAILURES, Deadline, code_of, reason_of, run_with_deadline, wait_all
+from reconciler.kafka.group_offsets import NO_ANSWER, Positions
+from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.worker_process import ClientPool
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+
+_TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
+_STATES = {
+    ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
+    ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
+    ConsumerGroupState.STABLE: GroupState.STABLE,
+    ConsumerGroupState.DEAD: GroupState.DEAD,
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+}
+_FINAL = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG})
+_CLUSTER, _LISTING = "cluster", "listing"
+_OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
+_NO_TYPE = Unknown("the broker did not tell the group's type")
+_LISTING_SHARE = 2 / 3
+"""Share of the time that the listing may take before a request; its coordinators answer in the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """Groups by id. `incomplete` None: the caller may describe the cluster and every broker answered.
+
+    `hidden_unread` None: the old list call, which shows share and Streams groups, answered completely.
+    `cluster_id`: of the cluster that answered; None: it did not say.
+    """
+
+    groups: Mapping[str, GroupFacts]
+    incomplete: Unknown | None = None
+    hidden_unread: Unknown | None = NOT_ASKED
+    cluster_id: str | None = None
+
+
+def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
+    """List consumer groups with type and state, and with `hidden` the ids that only the old list call shows.
+
+    Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is incomplete then.
+    """
+    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_final, deadline=deadline)
+    groups, failure = _listed(answers[_LISTING])
+    incomplete = failure if failure is not None else _describe_right(answers[_CLUSTER])
+    listing = GroupListing(groups=groups, incomplete=incomplete, cluster_id=_cluster_id(answers[_CLUSTER]))
+    if incomplete is not None:
+        # It blocks the same policies as hidden ids would, and the old call hangs on brokers that are away.
+        return replace(listing, hidden_unread=incomplete)
+    if not hidden:
+        return listing
+    old = _old_listing(session)
+    if isinstance(old, Unknown):
+        return replace(listing, hidden_unread=old)
+    return replace(listing, groups=old | groups, hidden_unread=None)
+
+
+def read_groups(
+    session: KafkaSession, requested: Sequence[str], *, cluster_id: str | None, deadline: Deadline
+) -> dict[str, GroupFacts]:
+    """Listing, state and commits of some groups.
+
+    `listed` False needs a provably complete listing and the group's coordinator: while a coordinator
+    moves, no broker lists its groups and no error says so. Of a listed group the coordinator has just
+    told type and state, and answers only for the commits. Where another cluster than `cluster_id`
+    answers, every fact is Unknown: groups have no id, and the same name there is another group.
+    """
+    listing = list_groups(session, hidden=False, deadline=deadline.share(_LISTING_SHARE))
+    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
+        reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
+        return {group: unknown_group(group, reason) for group in requested}
+    listed = tuple(group for group in requested if group in listing.groups)
+    uncertain = tuple(
+        group for group in requested if group not in listing.groups or listing.groups[group].state is GroupState.UNKNOWN
+    )
+    answer = session.readers.call(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
+    states, positions = answer or ({}, {})
+    facts = {}
+    for group in requested:
+        known = listing.groups.get(group)
+        if known is None:
+            facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
+        else:
+            state = states.get(group, NO_ANSWER) if group in uncertain else known.state
+            facts[group] = _with_commits(replace(known, state=state), positions.get(group, NO_ANSWER))
+    return facts
+
+
+def unknown_group(group: str, reason: Unknown) -> GroupFacts:
+    """A group of which no fact could be read."""
+    return GroupFacts(
+        group=group,
+        listed=reason,
+        type=reason,
+        state=reason,
+        commits=reason,
+        commit_topics=reason,
+        fingerprint=reason,
+    )
+
+
+def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+    futures: dict[str, Future[Any]] = {}
+    if _CLUSTER in calls:
+        futures[_CLUSTER] = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
+    if _LISTING in calls:
+        futures[_LISTING] = client.list_consumer_groups(request_timeout=limit_s)
+    return futures
+
+
+def _is_final(answer: Future[Any]) -> bool:
+    error = answer.exception()
+    if error is not None:
+        return code_of(error) in _FINAL
+    # The call succeeds with a part of the groups; brokers that did not answer are in `errors`.
+    return not getattr(answer.result(), "errors", None)
+
+
+def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
+    """The groups, and what makes the listing incomplete."""
+    if not answer.done():
+        return {}, Unknown("the group listing did not end in time")
+    error = answer.exception()
+    if error is not None:
+        if code_of(error) == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            return {}, Unknown("the group listing was refused: the right DESCRIBE on the cluster is missing")
+        return {}, Unknown(f"the group listing failed: {reason_of(error)}")
+    result = answer.result()
+    groups: dict[str, GroupFacts] = {}
+    for entry in result.valid or ():
+        facts = GroupFacts(
+            group=entry.group_id,
+            listed=True,
+            type=_TYPES.get(entry.type, GroupType.HIDDEN),
+            state=_STATES.get(entry.state, GroupState.UNKNOWN),
+        )
+        if groups.get(entry.group_id, facts) != facts:
+            # While a coordinator moves, the former and the new one may both list its groups.
+            facts = replace(facts, state=GroupState.UNKNOWN)
+        groups[entry.group_id] = facts
+    if result.errors:
+        reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
+        return groups, Unknown(f"the group listing is incomplete: {reasons}")
+    return groups, None
+
+
+def _describe_right(answer: Future[Any]) -> Unknown | None:
+    if not answer.done():
+        return Unknown("the group listing may lack groups: no broker told the caller's rights in time")
+    error = answer.exception()
+    if error is not None:
+        return Unknown(f"the group listing may lack groups: the caller's rights are unknown, {reason_of(error)}")
+    operations = answer.result().authorized_operations or ()
+    if not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(operations):
+        return Unknown("the group listing may lack groups: the right DESCRIBE on the cluster is missing")
+    return None
+
+
+def _cluster_id(answer: Future[Any]) -> str | None:
+    return answer.result().cluster_id if answer.done() and answer.exception() is None else None
+
+
+def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
+    deadline = session.deadline()
+    client = session.reader()
+
+    def call() -> Any:
+        with warnings.catch_warnings():
+            # The call that replaces it hides the groups that are needed here.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return client.list_groups(timeout=deadline.remaining_s)
+
+    try:
+        entries = run_with_deadline(call, deadline)
+    except CALL_FAILURES as error:
+        return Unknown(f"ids of share, Streams and Connect groups: {reason_of(error)}")
+    # Its states are of the classic protocol: a share group with members reads "Dead".
+    return {
+        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE) for entry in entries
+    }
+
+
+def _ask_coordinators(
+    clients: ClientPool, groups: tuple[Sequence[str], Sequence[str]], deadline: Deadline
+) -> tuple[dict[str, GroupState | Unknown], dict[str, Positions | Unknown]]:
+    """For a worker process: states of the first groups, positions of the second."""
+    client = clients.client
+    uncertain, listed = groups
+    timeout_s = deadline.request_timeout_s
+    described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}
+    commits = group_offsets.send(client, dict.fromkeys(listed), timeout_s)
+    wait_all(client, (*described.values(), *commits.values()), deadline)
+    return (
+        {group: _state(future) for group, future in described.items()},
+        {group: group_offsets.positions(future) for group, future in commits.items()},
+    )
+
+
+def _state(future: Future[Any]) -> GroupState | Unknown:
+    if not future.done():
+        return Unknown("the group's coordinator did not answer in time")
+    error = future.exception()
+    if error is not None:
+        if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+            return GroupState.DEAD
+        return Unknown(f"the group could not be described: {reason_of(error)}")
+    return _STATES.get(future.result().state, GroupState.UNKNOWN)
+
+
+def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknown) -> GroupFacts:
+    reason = incomplete
+    if reason is None and isinstance(state, Unknown):
+        reason = state
+    elif reason is None and state is not GroupState.DEAD:
+        reason = Unknown(f"the group is not listed, yet its coordinator says {state}")
+    if reason is None:
+        return replace(unknown_group(group, Unknown("there is no such group")), listed=False)
+    return replace(unknown_group(group, reason), state=state)
+
+
+def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFacts:
+    if facts.type is GroupType.HIDDEN:
+        facts = replace(facts, type=_NO_TYPE)
+    commits = group_offsets.commits(positions)
+    if isinstance(commits, Unknown):
+        return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
+    return replace(
+        facts,
+        commits=len(commits),
+        commit_topics=len({topic for topic, _, _ in commits}),
+        fingerprint=fingerprint(commits),
+    )

@@ -1,0 +1,217 @@
+"""Reads offsets of partitions: log start, stable end, high watermark, first offset at an instant.
+
+Decided here: the order of queries, what counts as an answer, and how long to retry. A negative offset
+is never a number. The ends are answered before the first query by timestamp is sent, so that records
+produced in between lie above them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from confluent_kafka import IsolationLevel, KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from reconciler.kafka.futures import Deadline, batched, code_of, done_unless, reason_of
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import PartitionFacts, Unknown
+
+NO_RECORD = -1
+"""The answer to a query by timestamp: every record is older. To DeleteRecords it means "everything"."""
+
+UNKNOWN_LEADER = -1
+LOG_START, STABLE_END, HIGH_WATERMARK = "log start", "stable end", "high watermark"
+
+_PARTITIONS_PER_CALL = 1_000
+_GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._NOENT,
+)
+_GONE_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRequest:
+    """Partitions of one topic and one leader, with the same offsets requested of each.
+
+    `full` False: log start and high watermark only, to count records. `instants` in epoch ms need `full`.
+    """
+
+    topic: str
+    partitions: Sequence[int]
+    leader: int
+    full: bool = True
+    instants: tuple[int, ...] = ()
+
+
+class Watermarks(NamedTuple):
+    """The ends of one partition's log."""
+
+    log_start: int | Unknown
+    high_watermark: int | Unknown
+
+
+class OffsetQuery(NamedTuple):
+    """One offset of one partition, by name or (int) by timestamp. A tuple, because lookups are frequent."""
+
+    what: str | int
+    topic: str
+    partition: int
+
+
+Answers = Mapping[OffsetQuery, int | Unknown]
+
+_SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
+    LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+    HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+    STABLE_END: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+}
+
+
+def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
+    """All requested offsets. Never raises for a broker that is away."""
+    answers = dict(_query_ends(session, requests, None))
+    # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
+    by_time = [
+        OffsetQuery(instant, request.topic, number)
+        for request in requests
+        for number in request.partitions
+        if isinstance(answers.get(OffsetQuery(STABLE_END, request.topic, number)), int)
+        for instant in request.instants
+    ]
+    return answers | _query(session, by_time, _leaders(requests), NO_RECORD, None)
+
+
+def read_watermarks(
+    session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
+) -> dict[TopicPartition, Watermarks]:
+    """Log start and high watermark of each requested partition. Never raises for a broker that is away."""
+    answers = _query_ends(session, [replace(request, full=False) for request in requests], deadline)
+    return {
+        TopicPartition(request.topic, number): Watermarks(
+            answers[OffsetQuery(LOG_START, request.topic, number)],
+            answers[OffsetQuery(HIGH_WATERMARK, request.topic, number)],
+        )
+        for request in requests
+        for number in request.partitions
+    }
+
+
+def with_watermarks(
+    session: KafkaSession, facts: Mapping[TopicPartition, PartitionFacts | None], *, deadline: Deadline
+) -> dict[TopicPartition, PartitionFacts | None]:
+    """The same facts with current log start and high watermark. A leaderless partition has none."""
+    watermarks = read_watermarks(session, requests_by_leader(facts.values()), deadline=deadline)
+    completed: dict[TopicPartition, PartitionFacts | None] = {}
+    for partition, known in facts.items():
+        if known is not None and not isinstance(known.leader, Unknown):
+            ends = watermarks.get(partition, _LEADERLESS)
+            known = replace(known, log_start=ends.log_start, high_watermark=ends.high_watermark)
+        completed[partition] = known
+    return completed
+
+
+def requests_by_leader(partitions: Iterable[PartitionFacts | None]) -> list[OffsetsRequest]:
+    """Requests for the watermarks of partitions, per topic and leader; leaderless partitions are left out."""
+    numbers: dict[tuple[str, int], list[int]] = {}
+    for facts in partitions:
+        if facts is not None and isinstance(facts.leader, int):
+            numbers.setdefault((facts.partition.topic, facts.leader), []).append(facts.partition.partition)
+    return [
+        OffsetsRequest(topic, sorted(of_leader), leader, full=False)
+        for (topic, leader), of_leader in sorted(numbers.items())
+    ]
+
+
+def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[int]) -> list[int]:
+    """Epoch ms of the newest record of each partition that answers. Reads no record."""
+
+    def send(client: AdminClient, numbers: Sequence[int], limit_s: float) -> dict[int, Future[Any]]:
+        request = {ClientPartition(topic, number): OffsetSpec.max_timestamp() for number in numbers}
+        futures = client.list_offsets(request, request_timeout=limit_s)
+        return {int(partition.partition): future for partition, future in futures.items()}
+
+    is_final = done_unless(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
+    answers = session.read(partitions, send, is_final=is_final)
+    return [int(future.result().timestamp) for future in answers.values() if future.done() and not future.exception()]
+
+
+_LEADERLESS = Watermarks(Unknown("the partition has no leader"), Unknown("the partition has no leader"))
+
+
+def _query_ends(session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None) -> Answers:
+    queries: list[OffsetQuery] = []
+    for request in requests:
+        for number in request.partitions:
+            queries.append(OffsetQuery(LOG_START, request.topic, number))
+            queries.append(OffsetQuery(HIGH_WATERMARK, request.topic, number))
+            if request.full:
+                queries.append(OffsetQuery(STABLE_END, request.topic, number))
+    return _query(session, queries, _leaders(requests), 0, deadline)
+
+
+def _leaders(requests: Sequence[OffsetsRequest]) -> dict[tuple[str, int], int]:
+    return {(request.topic, number): request.leader for request in requests for number in request.partitions}
+
+
+def _query(
+    session: KafkaSession,
+    queries: Sequence[OffsetQuery],
+    leaders: Mapping[tuple[str, int], int],
+    lowest: int,
+    deadline: Deadline | None,
+) -> dict[OffsetQuery, int | Unknown]:
+    """The offset of each query, or why there is none. `lowest`: -1 for queries by timestamp, else 0."""
+
+    def send(client: AdminClient, pending: Sequence[OffsetQuery], limit_s: float) -> dict[OffsetQuery, Future[Any]]:
+        # A call answers when its slowest broker does: a silent leader must not delay the others.
+        calls: dict[tuple[str | int, int], list[OffsetQuery]] = {}
+        for query in pending:
+            calls.setdefault((query.what, leaders[query.topic, query.partition]), []).append(query)
+        futures: dict[OffsetQuery, Future[Any]] = {}
+        for (what, _leader), of_call in calls.items():
+            spec, isolation = _SPECS.get(what) or (OffsetSpec.for_timestamp(int(what)), IsolationLevel.READ_COMMITTED)
+            for part in batched(of_call, _PARTITIONS_PER_CALL):
+                request = {ClientPartition(query.topic, query.partition): spec for query in part}
+                answers = client.list_offsets(request, isolation_level=isolation, request_timeout=limit_s)
+                futures.update((OffsetQuery(what, p.topic, p.partition), future) for p, future in answers.items())
+        return futures
+
+    futures = session.read(queries, send, is_final=_is_final(lowest), deadline=deadline)
+    return {query: _offset(future, lowest, session.timeout_s) for query, future in futures.items()}
+
+
+def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
+    # A new topic is unknown to some brokers for seconds; a deleted topic stays unknown.
+    gone_deadline = Deadline.after(_GONE_PATIENCE_S)
+
+    def is_final(future: Future[Any]) -> bool:
+        error = future.exception()
+        if error is None:
+            return int(future.result().offset) >= lowest
+        code = code_of(error)
+        return code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG) or (
+            code in _GONE and gone_deadline.passed
+        )
+
+    return is_final
+
+
+def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
+    if not future.done():
+        return Unknown(f"no answer within {timeout_s:.0f} s")
+    error = future.exception()
+    if error is not None:
+        if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return Unknown("the right DESCRIBE on the topic is missing")
+        if code_of(error) == KafkaError._NOENT:
+            return Unknown("it had no leader")
+        return Unknown(reason_of(error))
+    offset = int(future.result().offset)
+    # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
+    return offset if offset >= lowest else Unknown(f"its leader did not answer within {timeout_s:.0f} s")

@@ -1,1 +1,0 @@
-"""Manifests in: YAML files to validated policies, with a position for everything that is wrong. What policies mean is in kinds/."""

@@ -1,0 +1,1 @@
+"""Loads manifests: YAML files to validated policies, with a position for every error."""

@@ -1,0 +1,34 @@
+"""Types of numbers and texts with the bounds that a plain int or str cannot state. Files are held to these bounds.
+
+The bounds are annotations: a type checker sees int and str, and reconciler/codec.py reads and checks the rest.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and greatest value of a number, or the least length of a text. `high` None: unbounded."""
+
+    low: int
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Marks epoch milliseconds that files show as an RFC 3339 text, under the field's name without `_ms`."""
+
+
+Int32 = Annotated[int, Bounds(0, 2**31 - 1)]
+"""A partition number or a broker id."""
+Int64 = Annotated[int, Bounds(0, 2**63 - 1)]
+"""An offset, a count of one subject, a duration in milliseconds. The codec takes a plain int as this."""
+Total = Annotated[int, Bounds(0)]
+"""A sum over many subjects."""
+EpochMs = Annotated[int, Bounds(-(2**63), 2**63 - 1)]
+"""Milliseconds since 1970 as a log holds them. A producer may write any number."""
+InstantMs = Annotated[int, Instant()]
+"""Milliseconds since 1970 of an instant in the years 1 to 9999."""
+NonEmpty = Annotated[str, Bounds(1)]
+"""A text of at least one character."""

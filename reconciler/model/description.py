@@ -1,0 +1,38 @@
+"""What an operation says about its actions in reports: phrases, free of any medium and any layout."""
+
+from dataclasses import dataclass
+
+from reconciler.text.phrase import Phrase
+
+Fact = tuple[str, Phrase]
+"""A label and what is known. An empty label continues the fact above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """One action, or many actions of one topic.
+
+    `sign`: one character for the margin of a list. `change`: what moves, from where to where; empty
+    where `loss` says it all. `loss`: what is lost at most; empty: nothing. `notes`: why, and what
+    follows for others; `risks`: those of them that mean a loss; `unknowns`: what nobody could tell.
+    """
+
+    sign: str
+    subject: Phrase
+    change: Phrase = ()
+    loss: Phrase = ()
+    notes: tuple[Phrase, ...] = ()
+    risks: tuple[Phrase, ...] = ()
+    unknowns: tuple[Phrase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeChange:
+    """How the size of an action differs from that of the same action in another plan.
+
+    `details`: one line for each number that moved, named as in the plan file.
+    """
+
+    larger: bool
+    summary: Phrase
+    details: tuple[str, ...]

@@ -1,0 +1,80 @@
+"""What the policies want to know of the cluster. The scan reads this and no more; what nobody asked for is Unread("not asked").
+
+Resolved against live names by the scan with `selector.select`, so a need may name topics and groups that do not exist.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reconciler.model.selector import Selector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRequest:
+    """Facts wanted of each selected partition. Metadata (leader, replicas, in sync, topic id) always comes."""
+
+    topics: tuple[Selector, ...]
+    except_topics: tuple[Selector, ...] = ()
+    patterns_skip_underscore: bool = False
+    partitions: frozenset[int] | None = None
+    """Partition numbers; None: all."""
+    offsets: bool = False
+    """Log start, stable end, high watermark; and the topic's cleanup policy."""
+    instants_ms: tuple[int, ...] = ()
+    """For each, the first offset whose timestamp is at or after it."""
+    readers: bool = False
+    """Every group with a position below the stable end."""
+    named_groups: frozenset[str] = frozenset()
+    """Groups whose position is wanted wherever it is, with the topic id that the commit log holds for it."""
+    last_purge: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest:
+    """Facts wanted of each selected group. Type and state always come from the listing."""
+
+    groups: tuple[Selector, ...]
+    except_groups: tuple[Selector, ...] = ()
+    activity: bool = False
+    """Last activity and newest record, from the commit log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """Everything that one plan or one recheck wants to know."""
+
+    topics: tuple[TopicRequest, ...] = ()
+    groups: tuple[GroupRequest, ...] = ()
+    topic_records: bool = False
+    """Records of each topic that a TopicNeed with offsets selects, over all its partitions (limit recordsPercentPerTopic)."""
+    cluster_records: bool = False
+    """Records of the whole cluster (limit recordsPercent)."""
+
+    @property
+    def offsets(self) -> bool:
+        return self.cluster_records or any(need.offsets for need in self.topics)
+
+    @property
+    def readers(self) -> bool:
+        return any(need.readers or need.named_groups for need in self.topics)
+
+    @property
+    def commit_log(self) -> bool:
+        """The guard looks at every group the cluster may hold, so readers want the log's group ids, too."""
+        return self.readers or any(need.activity for need in self.groups)
+
+    @property
+    def spark(self) -> bool:
+        """Whether the scan needs Spark at all: metadata, listings and the commits of selected groups do not."""
+        return self.offsets or self.commit_log
+
+    @staticmethod
+    def union(parts: "Iterable[ScanRequest]") -> "ScanRequest":
+        """One Needs that asks for what each part asks for."""
+        parts = tuple(parts)
+        return ScanRequest(
+            topics=tuple(need for part in parts for need in part.topics),
+            groups=tuple(need for part in parts for need in part.groups),
+            topic_records=any(part.topic_records for part in parts),
+            cluster_records=any(part.cluster_records for part in parts),
+        )

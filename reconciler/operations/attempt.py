@@ -1,0 +1,79 @@
+"""One action on its way: how often it was sent, what the answers leave open, and how it ends.
+
+Once a request may have been carried out, the action never ends as "nothing was done": that is kept
+here, and no later fact takes it back.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from reconciler.model.action import Action
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import ItemResult, ResponseAction
+
+A = TypeVar("A", bound=Action, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Generic[A]):
+    """An action that this run tries to carry out.
+
+    `intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of
+    them may have been carried out. `done`: the broker said so. `start`: the lowest log start offset
+    that was read before a request, the basis of the upper bound. `broker`: the broker that a request
+    has to go to, as last read. `last`: the newest result. `reason`: why there has to be another try.
+    """
+
+    action: A
+    intended: bool = False
+    sends: int = 0
+    possible: bool = False
+    done: bool = False
+    start: int | None = None
+    broker: int | None = None
+    last: ItemResult | None = None
+    reason: str = ""
+
+    def after_response(self, result: ItemResult) -> "Attempt[A]":
+        """Return the attempt after one more request; one that never left this machine is no request."""
+        return replace(
+            self,
+            sends=self.sends + result.sent,
+            possible=self.possible or not result.no_effect,
+            done=self.done or (result.answer is ResponseAction.DONE and not result.no_effect),
+            last=result,
+            reason="",
+        )
+
+    def retry_later(self, reason: str) -> "Attempt[A]":
+        """Return the attempt for another round, with why this one did not end it."""
+        return replace(self, reason=reason)
+
+    def outcome(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
+        """End the attempt. STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done: after an
+        answer that leaves it open the outcome is FAILED instead.
+        """
+        if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
+            detail = f"sent, and it is not known whether it was carried out; then: {detail}"
+            status = Status.FAILED
+        return Outcome(
+            action=self.action,
+            status=status,
+            detail=detail,
+            code=None if self.last is None else self.last.code,
+            read_back=read_back,
+            sends=self.sends,
+            possible=self.possible,
+            removed_max=self.action.records_removed_max(self.start) if self.possible else 0,
+            intended=self.intended,
+        )
+
+    def give_up(self, reason: str) -> Outcome:
+        """End the attempt as FAILED after the last round, with the last answer."""
+        answer = f"{self.last.code}: {self.last.text}".rstrip(": ") if self.last is not None else ""
+        details = "; ".join(part for part in (self.reason, answer and f"the last answer was {answer}") if part)
+        return self.outcome(Status.FAILED, f"{reason}: {details}" if details else reason)
+
+
+StepResult = Outcome | Attempt[Action]
+"""What one round makes of one action: an end, or another round."""

@@ -1,0 +1,713 @@
+"""DeleteRecords: remove the records below an offset of one partition (KIP-107, API key 21).
+
+The request goes to the partition's leader. Its offset is the plan's, absolute and frozen: nothing
+here can make it higher, and only the log start offset proves what was done.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from reconciler.model.action import Action
+from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.bounds import Int32, NonEmpty
+from reconciler.model.description import Description, Fact, SizeChange
+from reconciler.model.names import TopicPartition, format_subject
+from reconciler.model.outcome import Status
+from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.base import Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.consumers import lagging, verified_offset
+from reconciler.operations.limit import Limit, LimitUsage
+from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
+from reconciler.operations.topic_checks import cleanup_policy_block, leadership, system_topic_block
+from reconciler.text.escape import quoted
+from reconciler.text.formatting import (
+    approximate_duration,
+    broker_ids,
+    count,
+    first_few,
+    format_duration,
+    format_instant,
+    percent,
+    span,
+)
+from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
+
+_SKIPPING_MAX = 10
+"""Groups that would skip records that a description of many deletions names; the others are counted."""
+
+
+class LagPolicy(StrEnum):
+    """What a floor does about a group that is still behind it."""
+
+    BLOCK = "block"
+    CLAMP = "clamp"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AcceptedLag:
+    """A group behind the floor that the plan accepts, and where it stood: further behind is not accepted."""
+
+    group: str
+    committed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preconditions:
+    """What a purge was decided under, tested again before it is sent.
+
+    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`: readers below the target that
+    the policy lets skip records (`consumers: ignore`, or exceptGroups). `except_groups`: selectors whose groups are not looked at.
+    `every_ms`: least time between two purges of the partition; None: no clock.
+    """
+
+    consumers: LagPolicy
+    named: tuple[str, ...] = ()
+    accepted: tuple[AcceptedLag, ...] = ()
+    except_groups: tuple[str, ...] = ()
+    every_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPartition:
+    """The partition as the scan saw it."""
+
+    topic_id: NonEmpty
+    log_start: int
+    stable_end: int
+    high_watermark: int
+    leader: Int32
+    replicas: tuple[Int32, ...]
+    in_sync: tuple[Int32, ...]
+
+
+def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition | BlockReason:
+    """Return everything that an action shows about its partition, or what of it is not known."""
+    led = leadership(partition, facts)
+    if isinstance(led, BlockReason):
+        return led
+    assert facts is not None
+    if led.leader is None:
+        return BlockReason(
+            code="B203",
+            reason=f"{partition} has no leader, and only a leader deletes records",
+            next_step="bring a replica of it back, then plan again",
+        )
+    if isinstance(facts.log_start, Unknown):
+        return unknown_fact(f"the log start of {partition}", facts.log_start)
+    if isinstance(facts.stable_end, Unknown):
+        return unknown_fact(f"the end of {partition}", facts.stable_end)
+    if isinstance(facts.high_watermark, Unknown):
+        return unknown_fact(f"the high watermark of {partition}", facts.high_watermark)
+    if min(facts.log_start, facts.stable_end, facts.high_watermark) < 0:
+        ends = f"log start {facts.log_start}, end {facts.stable_end}, high watermark {facts.high_watermark}"
+        return contradiction(f"{partition} has {ends}")
+    return ObservedPartition(
+        topic_id=led.topic_id,
+        log_start=facts.log_start,
+        stable_end=facts.stable_end,
+        # Read before the stable end it may be the lower number, and by then it was at least that.
+        high_watermark=max(facts.high_watermark, facts.stable_end),
+        leader=led.leader,
+        replicas=led.replicas,
+        in_sync=led.in_sync,
+    )
+
+
+def _records_of_topic(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
+    facts = snapshot.topics.get(topic)
+    return _whole(NOT_ASKED if facts is None else facts.records, f"the records of {topic}")
+
+
+def _records_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
+    return _whole(snapshot.cluster_records, "the cluster's records")
+
+
+def _whole(count: int | Unknown, what: str) -> int | Unknown:
+    """Records are to be removed, so a whole of none is a contradiction and no number to divide by."""
+    if isinstance(count, Unknown):
+        return Unknown(f"{what} could not be counted: {count.reason}")
+    return count if count > 0 else Unknown(f"{what} count {count}, which cannot be when some are to be lost")
+
+
+TOPICS = Limit(
+    field="topics",
+    id="topics",
+    default=50,
+    description="Topics that lose records.",
+    words="topics that lose records",
+)
+RECORDS_PERCENT_PER_TOPIC = Limit(
+    field="records_percent_per_topic",
+    id="recordsPercentPerTopic",
+    default=90,
+    description="Share of one topic's records.",
+    words="records lost, of those of one topic",
+    whole=_records_of_topic,
+)
+RECORDS_PERCENT = Limit(
+    field="records_percent",
+    id="recordsPercent",
+    default=50,
+    description="Share of the cluster's records.",
+    words="records lost, of those of the cluster",
+    whole=_records_of_cluster,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords(Operation):
+    """Remove all records below `before_offset`, the first offset kept. Irreversible.
+
+    `vouched`: an `unreadBy` rule under `consumers: block` vouches for these records, so the two
+    record limits do not count them. `drift`: a fixed floor that is not met, or a moving one overdue
+    by `driftAfter`.
+    """
+
+    OPERATION: ClassVar[str] = "delete_records"
+    NOUN: ClassVar[str] = "record deletions"
+    LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
+    BATCH_SIZE: ClassVar[int] = 1_000
+    """The client library merges answers quadratically above that."""
+    LANES: ClassVar[int] = 2
+    """To one leader, on connections of their own: each mostly waits for the followers' next fetch."""
+    APPLIED: ClassVar[str] = "records deleted, shown by the log start"
+    SATISFIED: ClassVar[str] = "the log starts there already"
+
+    partition: TopicPartition
+    before_offset: int
+    seen: ObservedPartition
+    guard: Preconditions
+    vouched: bool
+    drift: bool
+
+    @property
+    def subject(self) -> TopicPartition:
+        return self.partition
+
+    @property
+    def irreversible(self) -> bool:
+        return True
+
+    @property
+    def records_max(self) -> int:
+        """Upper bound of the records removed: offsets between the log start of the scan and the target."""
+        return self.before_offset - self.seen.log_start
+
+    @property
+    def partition_percent(self) -> float:
+        """Share of the partition's records, between log start and high watermark."""
+        held = self.seen.high_watermark - self.seen.log_start
+        return 100.0 * self.records_max / held if held > 0 else 0.0
+
+    @property
+    def skips(self) -> tuple[tuple[str, int], ...]:
+        """(group, records it would skip at most), for each accepted reader below the target."""
+        return tuple(
+            (reader.group, self.before_offset - max(reader.committed, self.seen.log_start))
+            for reader in self.guard.accepted
+            if reader.committed < self.before_offset
+        )
+
+    def request(self) -> Mapping[str, str | int]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "before_offset": self.before_offset,
+        }
+
+    def records_removed_max(self, start: int | None) -> int:
+        log_start = self.seen.log_start if start is None else max(start, self.seen.log_start)
+        return max(0, self.before_offset - log_start)
+
+    # --- plan file
+
+    def approved(self) -> Mapping[str, object]:
+        return {"topic_id": self.seen.topic_id, "guard": self.guard}
+
+    def impact(self) -> Mapping[str, object]:
+        skips = [{"group": group, "records_max": records} for group, records in self.skips]
+        return {"records_removed_max": self.records_max, "skips": skips}
+
+    def __post_init__(self) -> None:
+        if not self.seen.log_start < self.before_offset <= self.seen.stable_end:
+            raise ValueError(
+                f"before_offset is {self.before_offset}, which is not above the log start {self.seen.log_start} and at "
+                f"or below the stable end {self.seen.stable_end}"
+            )
+        self.check_subject(self.partition.topic, self.partition.partition)
+        guard = self.guard
+        if self.vouched and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
+            raise ValueError("vouched is true, but no named group under consumers: block vouches for these records")
+
+    # --- reports
+
+    TITLE: ClassVar[str] = "record deletion"
+    DRIFT_TYPE: ClassVar[str] = "records"
+    DRIFT_TEXT: ClassVar[str] = "records below the floor are still there"
+
+    @property
+    def is_foldable(self) -> bool:
+        return True
+
+    def describe(self) -> Description:
+        seen = self.seen
+        because: Phrase = ("because ", sentence(self.reason))
+        return Description(
+            sign="!",
+            subject=(escaped_name(format_subject(self.address)),),
+            change=(f"log start {seen.log_start} -> {self.before_offset} (end {seen.stable_end})",),
+            loss=_loss(self.records_max, self.partition_percent),
+            notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
+            risks=tuple(_skip(group, records) for group, records in self.skips),
+            unknowns=self._excluded_groups(others=bool(self.skips)),
+        )
+
+    @classmethod
+    def describe_many(cls, actions: Sequence["DeleteRecords"]) -> Description:
+        starts = [action.seen.log_start for action in actions]
+        targets = [action.before_offset for action in actions]
+        records_max = sum(action.records_max for action in actions)
+        held = sum(action.seen.high_watermark - action.seen.log_start for action in actions)
+        largest = max(actions, key=lambda action: action.records_max)
+        numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
+        records, partitions = Counter[str](), Counter[str]()
+        for action in actions:
+            for group, skipped in action.skips:
+                records[group] += skipped
+                partitions[group] += 1
+        worst = sorted(records, key=lambda group: (-records[group], group))
+        risks = [_skip(group, records[group], partitions[group]) for group in worst[:_SKIPPING_MAX]]
+        if others := len(worst) - len(risks):
+            risks.append((f"and {count(others, 'more group')} would skip records (--full lists them)",))
+        return Description(
+            sign="!",
+            subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
+            change=(f"log start {span(min(starts), max(starts))} -> {span(min(targets), max(targets))}",),
+            loss=_loss(records_max, 100.0 * records_max / held if held else 0.0),
+            notes=(
+                (
+                    "most of it on ",
+                    escaped_name(format_subject(largest.address)),
+                    f": {largest.seen.log_start} -> {largest.before_offset}, ",
+                    f"at most {count(largest.records_max, 'record')}, because ",
+                    sentence(largest.reason),
+                ),
+            ),
+            risks=tuple(risks),
+            unknowns=actions[0]._excluded_groups(others=bool(records)),
+        )
+
+    @classmethod
+    def total_loss(cls, actions: Sequence["DeleteRecords"]) -> str:
+        return f"at most {count(sum(action.records_max for action in actions), 'record')}"
+
+    def explain(self) -> tuple[Fact, ...]:
+        seen, guard, target = self.seen, self.guard, self.before_offset
+        ends = f"log start {seen.log_start}, stable end {seen.stable_end}, high watermark {seen.high_watermark}"
+        leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
+        held, share = seen.high_watermark - seen.log_start, percent(self.partition_percent)
+        facts: list[Fact] = [
+            ("Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)),
+            ("Facts", (ends,)),
+            ("", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")),
+            (
+                "Bounds",
+                (f"{seen.log_start} < {target} <= {seen.stable_end}: above the log start, not above the stable end",),
+            ),
+            ("Records", (f"{target} - {seen.log_start} = {self.records_max:,} at most",)),
+            ("", (f"{self.records_max:,} / {held:,} = {share} of the partition",)),
+        ]
+        if self.vouched:
+            facts.append(("", ("the groups of unreadBy have read them, so the record limits do not count them",)))
+        for group in guard.named:
+            facts.append(("Readers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")))
+        facts.append(("Readers", (_LAG_TEXT[guard.consumers],)))
+        for selector in guard.except_groups:
+            facts.append(("", ("groups ", escaped_name(quoted(selector)), " are not looked at")))
+        positions = {reader.group: reader.committed for reader in guard.accepted}
+        for group, records in self.skips:
+            skipped = f"{target} - {max(positions[group], seen.log_start)} = {records:,} records skipped at most"
+            facts.append(("", (escaped_name(quoted(group)), f" was at {positions[group]}: {skipped}")))
+        if guard.every_ms is not None:
+            facts.append(("Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)))
+        conditions = (
+            "same topic id; a log that begins and ends no lower than it did; the policy still deletes; "
+            "no new reader, none further behind"
+        )
+        return (*facts, ("Rechecked", (conditions,)), ("Undo", ("impossible",)))
+
+    def compare_size(self, old: Action) -> SizeChange | None:
+        if not isinstance(old, DeleteRecords) or old._besides_size != self._besides_size:
+            return None
+        moved, lower = self.before_offset - old.before_offset, self.seen.log_start < old.seen.log_start
+        details: list[str] = []
+        summary: list[str] = []
+        if moved:
+            details.append(f"request.before_offset: {old.before_offset} → {self.before_offset}")
+            change = f"{old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
+            summary.append(f"first offset kept {change}")
+        if lower:
+            details.append(f"seen.log_start: {old.seen.log_start} → {self.seen.log_start}")
+            summary.append(f"the log starts at {self.seen.log_start}, it started at {old.seen.log_start}")
+            summary.append(f"at most {old.records_max:,} -> {count(self.records_max, 'record')}")
+        if not summary:
+            return None
+        return SizeChange(larger=moved > 0 or lower, summary=("; ".join(summary),), details=tuple(details))
+
+    @property
+    def _besides_size(self) -> tuple[object, ...]:
+        """What an approval binds besides the target."""
+        return self.address, self.partition, self.seen.topic_id, self.guard
+
+    def _excluded_groups(self, *, others: bool) -> tuple[Phrase, ...]:
+        """`others`: groups besides them are known to skip records."""
+        if not self.guard.except_groups:
+            return ()
+        names = first_few([quoted(selector) for selector in self.guard.except_groups])
+        more = "more " if others else ""
+        return (
+            (
+                "groups of exceptGroups are not looked at: ",
+                escaped_name(names),
+                f"; what {more}they would skip is not known",
+            ),
+        )
+
+    # --- plan
+
+    def limit_usage(self) -> Iterator[LimitUsage]:
+        topic = self.partition.topic
+        yield LimitUsage(TOPICS, name=topic)
+        if not self.vouched:
+            yield LimitUsage(RECORDS_PERCENT_PER_TOPIC, self.records_max, bucket=topic)
+            yield LimitUsage(RECORDS_PERCENT, self.records_max)
+
+    def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
+        if not isinstance(reviewed, DeleteRecords) or reviewed.partition != self.partition:
+            return beyond_review("new: the reviewed plan removes nothing of it")
+        before, now = reviewed.seen, self.seen
+        if before.topic_id != now.topic_id:
+            return beyond_review(
+                f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
+            )
+        if replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
+            return beyond_review("the guard for its readers is not the one that was reviewed")
+        before_offset = min(self.before_offset, reviewed.before_offset)
+        if before_offset <= now.log_start:
+            return beyond_review(
+                f"larger: reviewed up to {reviewed.before_offset}, which is gone; {self.before_offset} was not reviewed"
+            )
+        if now.log_start < before.log_start:
+            return beyond_review(
+                f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
+            )
+        if now.high_watermark < before.high_watermark:
+            return beyond_review(
+                f"the log was cut: it ends at {now.high_watermark}, it ended at {before.high_watermark} in the "
+                "reviewed plan, so its offsets may mean other records"
+            )
+        reviewed_positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
+        accepted = tuple(reader for reader in self.guard.accepted if reader.committed < before_offset)
+        for reader in accepted:
+            if reader.committed < reviewed_positions.get(reader.group, before_offset):
+                return beyond_review(
+                    f"larger: the reviewed plan does not let group {quote_group(reader.group)} skip records from "
+                    f"{reader.committed}"
+                )
+        if before_offset == self.before_offset and accepted == self.guard.accepted:
+            return self
+        reason = self.reason
+        if before_offset < self.before_offset:
+            reason += f"; reviewed up to {before_offset} only"
+        return replace(self, before_offset=before_offset, reason=reason, guard=replace(self.guard, accepted=accepted))
+
+    # --- recheck
+
+    @classmethod
+    def scan_request(cls, actions: Iterable["DeleteRecords"]) -> ScanRequest:
+        partitions_of: dict[tuple[frozenset[str], bool], list[TopicPartition]] = {}
+        for action in actions:
+            key = (frozenset(action.guard.named), action.guard.every_ms is not None)
+            partitions_of.setdefault(key, []).append(action.partition)
+        topics = [
+            TopicRequest(
+                topics=names, partitions=numbers, offsets=True, readers=True, named_groups=named, last_purge=last_purge
+            )
+            for (named, last_purge), partitions in partitions_of.items()
+            for names, numbers in by_partition_numbers(partitions)
+        ]
+        return ScanRequest(topics=tuple(topics), topic_records=bool(topics), cluster_records=bool(topics))
+
+    def usable_error(self) -> str | None:
+        for text in self.guard.except_groups:
+            try:
+                Selector(text)
+            except ValueError as error:
+                return f"it excepts groups by {text!r}, {error}"
+        return None
+
+    def as_observed(self, snapshot: ClusterSnapshot) -> Self:
+        """What retention has removed since the plan is no longer removed by it."""
+        log_start = snapshot.partitions[self.partition].log_start
+        assert isinstance(log_start, int)
+        return replace(self, seen=replace(self.seen, log_start=log_start))
+
+    def recheck(self, observation: Observation) -> RecheckFailure | None:
+        """Same topic, a log that begins and ends no lower than it did, every reader where it may be."""
+        topic = observation.snapshot.topics.get(self.partition.topic) if observation.complete else None
+        if topic is not None:
+            block = observation.protection.of_topic(topic.name) or system_topic_block(topic)
+            if block is not None:
+                return RecheckFailure(status=Status.BLOCKED, detail=block.reason)
+        facts = observation.partition(self.partition, self.seen.topic_id)
+        if isinstance(facts, RecheckFailure):
+            return facts
+        offsets = self._offsets(facts, complete=observation.complete)
+        if isinstance(offsets, RecheckFailure):
+            return offsets
+        log_start, high_watermark = offsets
+        if log_start >= self.before_offset:
+            return RecheckFailure(status=Status.SATISFIED, detail=f"the log start is {log_start} already")
+        if log_start < self.seen.log_start:
+            # An unclean election can bring records back, and the review did not see that those go.
+            detail = f"the log start is {log_start}, below the {self.seen.log_start} of the plan"
+            return RecheckFailure(status=Status.STALE, detail=detail)
+        if high_watermark < self.seen.high_watermark:
+            # The log was cut and perhaps filled again: below the target there may be other records.
+            detail = f"the high watermark is {high_watermark}, below the {self.seen.high_watermark} of the plan"
+            return RecheckFailure(status=Status.STALE, detail=detail)
+        if topic is not None and (block := cleanup_policy_block(topic)) is not None:
+            return RecheckFailure.of(block)
+        readers = self._recheck_scanned_readers if observation.complete else self._recheck_positions
+        if (failure := readers(facts, observation)) is not None:
+            return failure
+        return self._recheck_clock(facts.last_purge_ms, observation.now_ms)
+
+    def _offsets(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int] | RecheckFailure:
+        """Return log start and high watermark."""
+        if complete:
+            observed = observe_partition(self.partition, facts)
+            if isinstance(observed, BlockReason):
+                return RecheckFailure(status=Status.FAILED, detail=observed.reason)
+            return observed.log_start, observed.high_watermark
+        if isinstance(facts.log_start, Unknown):
+            return RecheckFailure.unread("the log start", facts.log_start)
+        if facts.log_start >= self.before_offset:
+            return facts.log_start, self.seen.high_watermark
+        if isinstance(facts.high_watermark, Unknown):
+            return RecheckFailure.unread("the high watermark", facts.high_watermark)
+        if not isinstance(facts.leader, int):
+            return RecheckFailure(status=Status.FAILED, detail="the partition has no leader")
+        return facts.log_start, facts.high_watermark
+
+    def _recheck_scanned_readers(self, facts: PartitionFacts, observation: Observation) -> RecheckFailure | None:
+        """Each named group at or above the target, and below it only readers that the plan accepted there."""
+        is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
+        if blind_spot is not None:
+            return RecheckFailure.of(blind_spot)
+        if isinstance(facts.readers, Unknown):
+            return RecheckFailure.unread(f"the consumers of {self.partition}", facts.readers)
+        if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
+            detail = f"consumers were not looked for up to {self.before_offset}"
+            return RecheckFailure(status=Status.FAILED, detail=detail)
+        positions = {reader.group: reader for reader in facts.readers}
+        observed = observe_partition(self.partition, facts)
+        assert isinstance(observed, ObservedPartition)
+        for group in self.guard.named:
+            position = verified_offset(group, positions.get(group), facts, observed.topic_id, observed.high_watermark)
+            if isinstance(position, BlockReason):
+                return RecheckFailure.of(position)
+            if position < self.before_offset:
+                return self._stale_position(group, f"is at {position} now, below the target {self.before_offset}")
+        accepted = {reader.group: reader.committed for reader in self.guard.accepted}
+        for reader in lagging(facts.readers, self.before_offset, frozenset(self.guard.named)):
+            if is_excluded(reader.group):
+                continue
+            if reader.group not in accepted:
+                return self._stale_position(
+                    reader.group, f"is at {reader.committed}, and the plan does not know it there"
+                )
+            if reader.committed < accepted[reader.group]:
+                return self._stale_position(
+                    reader.group,
+                    f"is at {reader.committed}, behind the {accepted[reader.group]} that the plan accepted",
+                )
+        return None
+
+    def _recheck_positions(self, _facts: PartitionFacts, observation: Observation) -> RecheckFailure | None:
+        """The same for the groups that the plan names, by the positions of this moment."""
+        for group in self.guard.named:
+            position = observation.positions[group, self.partition]
+            if isinstance(position, Unknown):
+                return RecheckFailure.unread(f"the position of group {quote_group(group)}", position)
+            if position is None:
+                return self._stale_position(group, "has no commit any more")
+            if position < self.before_offset:
+                return self._stale_position(group, f"went back to {position}, below the target {self.before_offset}")
+        for reader in self._watched_readers():
+            position = observation.positions[reader.group, self.partition]
+            if isinstance(position, Unknown):
+                return RecheckFailure.unread(f"the position of group {quote_group(reader.group)}", position)
+            if position is None:
+                # From the log start it can only have come closer, and a group that this run removed reads nothing.
+                if reader.committed <= self.seen.log_start or reader.group in observation.removed_groups:
+                    continue
+                return self._stale_position(reader.group, f"has no commit any more; {reader.committed} was accepted")
+            if position < reader.committed:
+                return self._stale_position(
+                    reader.group, f"went back to {position}, behind the {reader.committed} that the plan accepted"
+                )
+        return None
+
+    def _stale_position(self, group: str, what: str) -> RecheckFailure:
+        return RecheckFailure(status=Status.STALE, detail=f"group {quote_group(group)} {what}")
+
+    def _watched_readers(self) -> Iterator[AcceptedLag]:
+        """The accepted readers but for those that exceptGroups leaves alone wherever they stand."""
+        excepted = [Selector(text) for text in self.guard.except_groups]
+        return (r for r in self.guard.accepted if not any(selector.matches(r.group) for selector in excepted))
+
+    def _recheck_clock(self, last_purge_ms: int | Unknown | None, now_ms: int) -> RecheckFailure | None:
+        """More than `every` has passed since the last purge of the partition (Kafka Streams' purge interval)."""
+        every_ms = self.guard.every_ms
+        if every_ms is None or last_purge_ms is None:
+            return None
+        if isinstance(last_purge_ms, Unknown):
+            return RecheckFailure.unread(f"when {self.partition} was last purged", last_purge_ms)
+        if now_ms - last_purge_ms > every_ms:
+            return None
+        return RecheckFailure(
+            status=Status.WAITING,
+            detail=f"last purged at {format_instant(last_purge_ms)}, and purges of a partition are at least "
+            f"{format_duration(every_ms)} apart",
+        )
+
+    # --- apply
+
+    @classmethod
+    def batches(
+        cls, attempts: Sequence[Attempt["DeleteRecords"]], size: int
+    ) -> list[list[Sequence[Attempt["DeleteRecords"]]]]:
+        """Leaders side by side, a few batches of each at once."""
+        by_leader: dict[int, list[Attempt[DeleteRecords]]] = {}
+        for attempt in attempts:
+            leader = attempt.action.seen.leader if attempt.broker is None else attempt.broker
+            by_leader.setdefault(leader, []).append(attempt)
+        return [
+            lane for _, of_leader in sorted(by_leader.items()) for lane in split_into_lanes(of_leader, size, cls.LANES)
+        ]
+
+    @classmethod
+    def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:
+        read_at_ms = context.clock()
+        has_clock = any(action.guard.every_ms is not None for action in actions)
+        purges = context.purges_of_other_runs() if has_clock else {}
+        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        requested: dict[str, list[TopicPartition]] = {}
+        for action in actions:
+            readers = (reader.group for reader in action._watched_readers())
+            for group in {*action.guard.named, *readers}:
+                requested.setdefault(group, []).append(action.partition)
+        positions = context.gateway.read_positions(requested)
+        return Observation.before_request(
+            now_ms=context.clock(),
+            read_at_ms=read_at_ms,
+            partitions={
+                partition: facts and replace(facts, last_purge_ms=purges.get(partition))
+                for partition, facts in partitions.items()
+            },
+            positions=positions,
+            removed_groups=context.removed_groups,
+        )
+
+    @classmethod
+    def recheck_after_intents(
+        cls, actions: Sequence["DeleteRecords"], context: RunContext
+    ) -> Mapping[TopicPartition, RecheckFailure]:
+        """Two runs may look at the clock at the same time, and both find no purge: here each sees the
+        other's intent, and waits.
+        """
+        clocked = [action for action in actions if action.guard.every_ms is not None]
+        purges = context.purges_of_other_runs() if clocked else {}
+        now_ms = context.clock()
+        failures = (
+            (action.partition, action._recheck_clock(purges.get(action.partition), now_ms)) for action in clocked
+        )
+        return {partition: failure for partition, failure in failures if failure is not None}
+
+    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
+        facts = observation.snapshot.partitions[self.partition]
+        assert isinstance(facts.log_start, int)
+        assert isinstance(facts.leader, int)
+        start = facts.log_start if attempt.start is None else min(facts.log_start, attempt.start)
+        return replace(attempt, start=start, broker=facts.leader)
+
+    @classmethod
+    def send(cls, actions: Sequence["DeleteRecords"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
+        return gateway.delete_records({action.partition: action.before_offset for action in actions})
+
+    @classmethod
+    def observe_effect(
+        cls, actions: Sequence["DeleteRecords"], _results: Mapping[TopicPartition, ItemResult], context: RunContext
+    ) -> Observation:
+        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        return Observation.before_request(now_ms=context.clock(), partitions=partitions)
+
+    def is_reached(self, observation: Observation) -> bool:
+        facts = observation.snapshot.partitions.get(self.partition)
+        return facts is not None and isinstance(facts.log_start, int) and facts.log_start >= self.before_offset
+
+    def read_back(self, observation: Observation) -> str | None:
+        facts = observation.snapshot.partitions.get(self.partition)
+        if facts is None:
+            return "gone"
+        return f"log start {facts.log_start}" if isinstance(facts.log_start, int) else None
+
+    def not_reached(self, observation: Observation) -> str:
+        log_start = observation.snapshot.partitions[self.partition].log_start
+        if isinstance(log_start, Unknown):
+            return f"the log start could not be read back: {log_start.reason}"
+        return f"the log start is {log_start}, the target {self.before_offset}"
+
+    def verify(self, attempt: Attempt[Any], result: ItemResult, observation: Observation) -> StepResult:
+        """Only the log start offset proves anything."""
+        facts = observation.snapshot.partitions.get(self.partition)
+        if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
+            # Which of the two topics the request met is not known any more.
+            return attempt.after_response(result).outcome(
+                Status.STALE,
+                "the topic was deleted while the request was under way",
+                read_back=self.read_back(observation),
+            )
+        if self.is_reached(observation):
+            return self.reached(attempt.after_response(result), observation)
+        unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker
+        if result.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:
+            # The log of the leader that answered begins where it did, so nothing is gone, whatever the
+            # answer meant. Another replica would not know.
+            result = replace(result, no_effect=True)
+        return super(DeleteRecords, self).verify(attempt, result, observation)
+
+
+_LAG_TEXT = {
+    LagPolicy.BLOCK: "a group behind the target blocks the purge",
+    LagPolicy.CLAMP: "the target is never above the group that is furthest behind",
+    LagPolicy.IGNORE: "groups behind the target are accepted where they were",
+}
+
+
+def _loss(records_max: int, share: float) -> Phrase:
+    return ("at most ", strong(count(records_max, "record")), f" ({percent(share)})")
+
+
+def _skip(group: str, records: int, partitions: int = 0) -> Phrase:
+    on_partitions = f" on {count(partitions, 'partition')}" if partitions else ""
+    return (escaped_name(quoted(group)), " would skip at most ", strong(count(records, "record")), on_partitions)

@@ -1,0 +1,314 @@
+"""ElectLeader: elect the leader of one partition (KIP-183, KIP-460, API key 43).
+
+The request goes to the controller. A broker's "done" can mean that another replica was chosen: only
+the leader that the metadata shows counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from reconciler.model.action import Action
+from reconciler.model.block_reason import BlockReason
+from reconciler.model.bounds import Int32, NonEmpty
+from reconciler.model.description import Description, Fact
+from reconciler.model.election import Election
+from reconciler.model.names import TopicPartition, format_subject
+from reconciler.model.outcome import Status
+from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.operations.attempt import Attempt
+from reconciler.operations.base import Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.limit import DAY_MS, Limit, LimitUsage
+from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
+from reconciler.text.formatting import broker_ids, count, span
+from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
+
+_POLL_MS = 100
+
+_MOVES_MAX = 4
+"""Sorts of moves that a description of many elections names; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedLeadership:
+    """Who led the partition when it was scanned. `leader` None: leaderless."""
+
+    topic_id: NonEmpty
+    leader: Int32 | None
+    replicas: tuple[Int32, ...]
+    in_sync: tuple[Int32, ...]
+
+
+ELECTIONS = Limit(
+    field="elections", id="elections", default=1000, description="Leaders elected.", words="leaders elected"
+)
+UNCLEAN_ELECTIONS = Limit(
+    field="unclean_elections",
+    id="uncleanElections",
+    default=0,
+    description="Leaders elected out of sync, which loses records.",
+    words="leaders elected out of sync",
+    waiver_max_ms=DAY_MS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeader(Operation):
+    """Elect the preferred leader, or any live replica of a leaderless partition.
+
+    `leader_wanted` is the first replica for a preferred election and None for an unclean one. Only
+    an unclean election is irreversible.
+    """
+
+    OPERATION: ClassVar[str] = "elect_leader"
+    NOUN: ClassVar[str] = "elections"
+    LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
+    BATCH_SIZE: ClassVar[int] = 5_000
+    """A broker refuses a request that would change more than 10,000 leaders. Until all of a batch are
+    shown takes as long for one as for five.
+    """
+    APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
+    SATISFIED: ClassVar[str] = "the leader is already the one wanted"
+
+    partition: TopicPartition
+    election: Election
+    leader_wanted: Int32 | None
+    seen: ObservedLeadership
+
+    @property
+    def subject(self) -> TopicPartition:
+        return self.partition
+
+    @property
+    def irreversible(self) -> bool:
+        return self.election is Election.UNCLEAN
+
+    def request(self) -> Mapping[str, str | int]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "election": self.election.value,
+        }
+
+    # --- plan file
+
+    def approved(self) -> Mapping[str, object]:
+        return {
+            "topic_id": self.seen.topic_id,
+            "replicas": self.seen.replicas,
+            "leader_wanted": self.leader_wanted,
+        }
+
+    def impact(self) -> Mapping[str, object]:
+        return {"records_removed_max": 0 if self.election is Election.PREFERRED else None}
+
+    def __post_init__(self) -> None:
+        self.check_subject(self.partition.topic, self.partition.partition)
+        if self.election is Election.PREFERRED:
+            if self.seen.replicas[:1] != (self.leader_wanted,):
+                raise ValueError("leader_wanted is not the first of the replicas, as a preferred election has it")
+        elif self.leader_wanted is not None or self.seen.leader is not None:
+            raise ValueError("an unclean election is for a partition without a leader, and cannot choose the next one")
+
+    # --- reports
+
+    TITLE: ClassVar[str] = "election"
+    DRIFT_TYPE: ClassVar[str] = "leader"
+    DRIFT_TEXT: ClassVar[str] = "the preferred replica does not lead"
+
+    @property
+    def is_foldable(self) -> bool:
+        return not self.irreversible  # each one that is loses data without bound: none is hidden in a sum
+
+    def describe(self) -> Description:
+        unclean = ", unclean" if self.irreversible else ""
+        replicas = f"replicas {broker_ids(self.seen.replicas)}; in sync {broker_ids(self.seen.in_sync)}"
+        return Description(
+            sign="!" if self.irreversible else "~",
+            subject=(escaped_name(format_subject(self.address)),),
+            change=(f"leader {self._move}{unclean} ({replicas})",),
+            loss=_LOSS if self.irreversible else (),
+            notes=(("because ", sentence(self.reason)),) if self.irreversible else (),
+        )
+
+    @classmethod
+    def describe_many(cls, actions: Sequence["ElectLeader"]) -> Description:
+        moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
+        change = ", ".join(f"{move} ({number:,})" for move, number in moves[:_MOVES_MAX])
+        if others := moves[_MOVES_MAX:]:
+            change += f" and {count(len(others), 'more move')} ({sum(number for _, number in others):,})"
+        numbers = span(actions[0].partition.partition, actions[-1].partition.partition)
+        return Description(
+            sign="~",
+            subject=(name(actions[0].partition.topic), f", {len(actions):,} partitions ({numbers})"),
+            change=(f"leader {change}",),
+        )
+
+    @classmethod
+    def total_loss(cls, actions: Sequence["ElectLeader"]) -> str:
+        unclean = sum(action.irreversible for action in actions)
+        return f"{unclean:,} unclean, loss unbounded" if unclean else ""
+
+    def explain(self) -> tuple[Fact, ...]:
+        seen = self.seen
+        replicas: Phrase = (
+            f"replicas {broker_ids(seen.replicas)}, in sync {broker_ids(seen.in_sync)}; topic id ",
+            name(seen.topic_id),
+        )
+        facts: tuple[Fact, ...] = (
+            ("Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)),
+            ("Facts", replicas),
+        )
+        if self.irreversible:
+            conditions, undo = "same topic id and replicas; still leaderless", "impossible"
+            facts = (*facts, ("Loss", _LOSS))
+        else:
+            conditions = "same topic id and replicas; the first replica is in sync"
+            undo = "possible: another election moves the leader back"
+        return (*facts, ("Rechecked", (conditions,)), ("Undo", (undo,)))
+
+    @property
+    def _move(self) -> str:
+        """`2 -> 1`, `none -> any live replica`."""
+        before = "none" if self.seen.leader is None else self.seen.leader
+        after = "any live replica" if self.leader_wanted is None else self.leader_wanted
+        return f"{before} -> {after}"
+
+    # --- plan
+
+    def limit_usage(self) -> Iterator[LimitUsage]:
+        yield LimitUsage(ELECTIONS)
+        if self.election is Election.UNCLEAN:
+            yield LimitUsage(UNCLEAN_ELECTIONS)
+
+    def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
+        if not isinstance(reviewed, ElectLeader) or reviewed.partition != self.partition:
+            return beyond_review("new: the reviewed plan does not elect its leader")
+        if (reviewed.election, reviewed.leader_wanted) != (self.election, self.leader_wanted):
+            return beyond_review(f"the reviewed election is {reviewed.election}, this one is {self.election}")
+        if (reviewed.seen.topic_id, reviewed.seen.replicas) != (self.seen.topic_id, self.seen.replicas):
+            return beyond_review("the replicas are not those of the reviewed plan")
+        return self
+
+    # --- recheck
+
+    @classmethod
+    def scan_request(cls, actions: Iterable["ElectLeader"]) -> ScanRequest:
+        requests = by_partition_numbers(action.partition for action in actions)
+        return ScanRequest(topics=tuple(TopicRequest(topics=names, partitions=numbers) for names, numbers in requests))
+
+    def recheck(self, observation: Observation) -> RecheckFailure | None:
+        """Same topic and replicas; preferred: the first replica is in sync; unclean: nothing else can lead."""
+        if self.election is Election.UNCLEAN:
+            block = observation.protection.of_topic(self.partition.topic)
+            if block is not None:
+                return RecheckFailure(status=Status.BLOCKED, detail=block.reason)
+        facts = observation.partition(self.partition, self.seen.topic_id)
+        if isinstance(facts, RecheckFailure):
+            return facts
+        for what, fact in (("replicas", facts.replicas), ("in-sync replicas", facts.in_sync), ("leader", facts.leader)):
+            if isinstance(fact, Unknown):
+                return RecheckFailure.unread(f"the {what} of {self.partition}", fact)
+        if self._has_wanted_leader(facts):
+            return RecheckFailure(status=Status.SATISFIED, detail=f"broker {facts.leader} leads already")
+        replicas, in_sync = _known(facts.replicas), _known(facts.in_sync)
+        if replicas != self.seen.replicas:
+            detail = f"the replicas are {_joined(replicas)} now, they were {_joined(self.seen.replicas)}"
+            return RecheckFailure(status=Status.STALE, detail=detail)
+        if observation.complete:
+            in_sync = tuple(broker for broker in in_sync if broker in observation.snapshot.brokers)
+        if self.leader_wanted is not None and self.leader_wanted not in in_sync:
+            detail = f"broker {self.leader_wanted} is not alive and in sync now"
+            return RecheckFailure(status=Status.STALE, detail=detail)
+        if self.election is Election.UNCLEAN and observation.complete and in_sync:
+            detail = f"broker {in_sync[0]} is alive and in sync now: no record needs to be lost"
+            return RecheckFailure(status=Status.STALE, detail=detail)
+        return None
+
+    # --- apply
+
+    @classmethod
+    def batches(
+        cls, attempts: Sequence[Attempt["ElectLeader"]], size: int
+    ) -> list[list[Sequence[Attempt["ElectLeader"]]]]:
+        """Batches of one election type, one after another: there is one controller."""
+        lane: list[Sequence[Attempt[ElectLeader]]] = []
+        for election in Election:
+            same_type = [attempt for attempt in attempts if attempt.action.election is election]
+            for batches in split_into_lanes(same_type, size, 1):
+                lane += batches
+        return [lane] if lane else []
+
+    @classmethod
+    def observe(cls, actions: Sequence["ElectLeader"], context: RunContext) -> Observation:
+        read_at_ms = context.clock()
+        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=False)
+        return Observation.before_request(now_ms=context.clock(), read_at_ms=read_at_ms, partitions=partitions)
+
+    @classmethod
+    def send(cls, actions: Sequence["ElectLeader"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
+        return gateway.elect_leaders(actions[0].election, [action.partition for action in actions])
+
+    @classmethod
+    def observe_effect(
+        cls, actions: Sequence["ElectLeader"], results: Mapping[TopicPartition, ItemResult], context: RunContext
+    ) -> Observation:
+        """Read the partitions until all leaders that may come are shown, or until that takes too long."""
+        by_partition = {action.partition: action for action in actions}
+        partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
+
+        def missing(among: Iterable[TopicPartition]) -> list[TopicPartition]:
+            return [
+                partition
+                for partition in among
+                if (facts := partitions[partition]) is not None
+                and not by_partition[partition]._has_wanted_leader(facts)
+            ]
+
+        answers = (ResponseAction.DONE, ResponseAction.READ_BACK)
+        pending = missing(partition for partition, result in results.items() if result.answer in answers)
+        # By the clock: a look at thousands of partitions takes longer than the pause between two. And
+        # by count: a clock may be set back.
+        until_ms = context.clock() + context.effect_wait_ms
+        for _ in range(context.effect_wait_ms // _POLL_MS):
+            if not pending or context.clock() >= until_ms:
+                break
+            context.sleep(_POLL_MS / 1000)
+            partitions.update(context.gateway.read_partitions(pending, offsets=False))
+            pending = missing(pending)
+        return Observation.before_request(now_ms=context.clock(), partitions=partitions)
+
+    def is_reached(self, observation: Observation) -> bool:
+        facts = observation.snapshot.partitions.get(self.partition)
+        return facts is not None and facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
+
+    def read_back(self, observation: Observation) -> str | None:
+        facts = observation.snapshot.partitions.get(self.partition)
+        if facts is None:
+            return "gone"
+        if facts.leader is None:
+            return "leaderless"
+        return None if isinstance(facts.leader, Unknown) else f"leader {facts.leader}"
+
+    def not_reached(self, observation: Observation) -> str:
+        return f"the metadata shows {self.read_back(observation) or 'nothing that could be read'}"
+
+    def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
+        if not isinstance(facts.leader, int):
+            return False
+        return self.leader_wanted is None or facts.leader == self.leader_wanted
+
+
+def _known(replicas: tuple[int, ...] | Unknown) -> tuple[int, ...]:
+    assert not isinstance(replicas, Unknown)
+    return replicas
+
+
+def _joined(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))
+
+
+_LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")

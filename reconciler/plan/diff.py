@@ -1,0 +1,182 @@
+"""What differs between two plans, in what they do or in what the recheck would test.
+
+Actions stream by in address order, one of each plan at a time, so that two saved plans of a million
+actions compare in little memory. deepdiff compares the approved fields of two actions; it is asked
+only about pairs that differ in more than their size, since it takes a thousand times as long.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from reconciler.model.action import Action
+from reconciler.model.description import SizeChange
+from reconciler.model.names import Address
+from reconciler.model.plan import Source
+from reconciler.operations.base import Operation
+from reconciler.plan.plan_file import approved_fields
+from reconciler.text.escape import quoted
+
+
+class Change(StrEnum):
+    """What became of an action between two plans. LARGER, SMALLER: only its size differs."""
+
+    NEW = "new"
+    GONE = "gone"
+    LARGER = "larger"
+    SMALLER = "smaller"
+    CHANGED = "changed"
+
+
+class Difference(NamedTuple):
+    """One approved value that differs. `path`: as in the plan file, such as `approved.topic_id`."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDiff:
+    """One address at which two plans differ."""
+
+    address: Address
+    change: Change
+    old: Action | None
+    new: Action | None
+
+    @property
+    def size_change(self) -> SizeChange | None:
+        """How the size differs, where nothing else does. Worked out on demand."""
+        return None if self.old is None or self.new is None else _size_change(self.old, self.new)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """The approved values that differ, of a CHANGED action, by path. Worked out on demand."""
+        if self.change is not Change.CHANGED or self.old is None or self.new is None:
+            return ()
+        old, new = approved_fields(self.old), approved_fields(self.new)
+        names = [name for name in old if old[name] != new[name]]
+        # Partitions of one topic change alike: most of them are the same question again.
+        return _compare(*(json.dumps({name: fields[name] for name in names}) for fields in (old, new)))
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """One line for each value that differs: `approved.topic_id: a → b`. Worked out on demand."""
+        if (size_change := self.size_change) is not None:
+            return size_change.details
+        return tuple(f"{path}: {old} → {new}" for path, old, new in self.differences)
+
+
+class PlanRef(Protocol):
+    """One of two plans that are compared, and what tells it from the other."""
+
+    @property
+    def cluster(self) -> str: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def observed_at_ms(self) -> int: ...
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def actions(self) -> Iterable[Action]:
+        """In address order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two plans and what differs. Equal actions are left out, and so are facts that only tell the time of day.
+
+    `tally`: the number of entries of each change.
+    """
+
+    old: PlanRef
+    new: PlanRef
+    tally: Mapping[Change, int]
+
+    def entries(self) -> Iterator[ActionDiff]:
+        """In address order. Of two saved plans no more than one action each is held."""
+        return diff_actions(self.old.actions, self.new.actions)
+
+
+def compare(old: PlanRef, new: PlanRef) -> Comparison:
+    """Compare two plans. Reads both once, so that saved plans are proven before anything of them is shown."""
+    tally = Counter(entry.change for entry in diff_actions(old.actions, new.actions))
+    return Comparison(old, new, {change: tally[change] for change in Change})
+
+
+def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:
+    """The differences between two lists of actions in address order, in one pass over both."""
+    left, right = iter(old), iter(new)
+    before, after = next(left, None), next(right, None)
+    while before is not None or after is not None:
+        if after is None or (before is not None and before.address < after.address):
+            assert before is not None
+            yield ActionDiff(before.address, Change.GONE, before, None)
+            before = next(left, None)
+        elif before is None or after.address < before.address:
+            yield ActionDiff(after.address, Change.NEW, None, after)
+            after = next(right, None)
+        else:
+            if (change := _change(before, after)) is not None:
+                yield ActionDiff(before.address, change, before, after)
+            before, after = next(left, None), next(right, None)
+
+
+def _change(old: Action, new: Action) -> Change | None:
+    if old == new:
+        return None
+    if (size_change := _size_change(old, new)) is not None:
+        return Change.LARGER if size_change.larger else Change.SMALLER
+    return None if approved_fields(old) == approved_fields(new) else Change.CHANGED
+
+
+def _size_change(old: Action, new: Action) -> SizeChange | None:
+    return new.compare_size(old) if isinstance(new, Operation) else None
+
+
+@lru_cache(maxsize=4096)
+def _compare(old: str, new: str) -> tuple[Difference, ...]:
+    """The differences between two JSON objects."""
+    # deepdiff brings numpy and pandas along: half a second of CPU that every command would pay at its start
+    from deepdiff import DeepDiff
+    from deepdiff.helper import NotPresent
+
+    def shown(value: object) -> str:
+        if isinstance(value, dict):
+            return str(list(value.values()))
+        return "none" if value is None or isinstance(value, NotPresent) else str(value)
+
+    # threshold 0: also lists that have nothing in common are compared item by item
+    found = DeepDiff(_named(json.loads(old)), _named(json.loads(new)), view="tree", threshold_to_diff_deeper=0)
+    changes = {
+        tuple(map(str, change.path(output_format="list"))): change for level in found.values() for change in level
+    }
+    return tuple(
+        Difference(".".join(path), shown(change.t1), shown(change.t2)) for path, change in sorted(changes.items())
+    )
+
+
+def _named(value: Any) -> Any:
+    """The value with lists as objects: rows of groups by group, so that a new one does not make all
+    after it look changed; other items by index. Names are quoted, so that none looks like another value.
+    """
+    match value:
+        case dict():
+            return {key: _named(item) for key, item in value.items()}
+        case [{"group": _}, *_]:
+            return {quoted(row["group"]): row["committed"] for row in value}
+        case list():
+            return {str(n): quoted(item) if isinstance(item, str) else item for n, item in enumerate(value)}
+        case _:
+            return value

@@ -1,0 +1,496 @@
+"""The plan file: one JSON document, the header first, then one decision per line in address order, so that it streams both ways.
+
+Here: how a Plan becomes a file and a file a Plan again, and the digest of what an approval binds. Whether a plan may be applied
+(expiry, cluster, limits) is not decided here. docs/plan.md explains the format to users.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pydantic_core import to_jsonable_python
+
+from reconciler import __version__, operations
+from reconciler.atomic_file import write_file
+from reconciler.codec import DIALECT, Codec, Schema, compact, compare, document, json_lines, shorten
+from reconciler.errors import PlanUnusable, ReconcilerError
+from reconciler.model.action import Action
+from reconciler.model.bounds import InstantMs, NonEmpty, Total
+from reconciler.model.names import Address
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Skipped, Source, Waiting
+from reconciler.operations import Operation
+
+FORMAT_MAJOR, FORMAT_MINOR = 2, 0
+FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
+SCHEMA_ID = f"urn:kafka-reconciler:schema:plan:{FORMAT_MAJOR}"
+SECTIONS = ("actions", "waiting", "blocked", "unread", "skipped", "satisfied")
+"""Lists of decisions, in file order; each in address order."""
+LINE_MAX = 64 * 1024 * 1024
+"""Characters. A line with 100,000 accepted readers has about ten million."""
+
+_NUMBER = "(0|[1-9][0-9]{0,9})"
+_RANGES = re.compile(rf"{_NUMBER}(-{_NUMBER})?(,{_NUMBER}(-{_NUMBER})?)*")
+_HINT = "a plan file holds one decision per line; do not reformat it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a run of `reconciler plan` would do to one cluster. Header first, then one decision per line in address order.
+
+    The fields of a plan but its decisions. `summary`: how many decisions of each sort; `digest`: of the actions that follow.
+    """
+
+    format_version: str = FORMAT_VERSION
+    kind: Literal["Plan"] = "Plan"
+    schema: str = field(default=SCHEMA_ID, metadata={"name": "$schema"})
+    tool_version: NonEmpty = __version__
+    cluster: NonEmpty
+    cluster_id: NonEmpty
+    observed_at_ms: InstantMs
+    expires_at_ms: InstantMs
+    source: Source
+    targets: tuple[str, ...]
+    incomplete: tuple[str, ...]
+    summary: Mapping[str, Total]
+    limits: tuple[LimitVerdict, ...]
+    notes: tuple[PolicyInfo, ...]
+    digest: str = field(metadata={"name": "plan_digest"})
+
+    def __post_init__(self) -> None:
+        if self.expires_at_ms < self.observed_at_ms:
+            raise ValueError("expires_at lies before observed_at, the instant of the scan")
+        if not re.fullmatch("sha256:[0-9a-f]{64}", self.digest):
+            raise ValueError(f"plan_digest is {shorten(self.digest)}, expected sha256: and 64 hexadecimal digits")
+
+    def plan(self, decisions: Iterable[Decision]) -> Plan:
+        """Return the plan of this header and these decisions."""
+        return Plan(decisions=tuple(decisions), **{name: getattr(self, name) for name in _OF_PLAN})
+
+    def lines(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields for `codec.document`. Limits and notes have one entry per line."""
+        for name, value in _HEADER.fields(self).items():
+            yield name, json_lines(value) if name in ("limits", "notes") else value
+
+
+@dataclass(frozen=True, slots=True)
+class SatisfiedRow:
+    """Subjects in sync: one group, or the partitions of one topic as ranges such as 0-4,6."""
+
+    address: Address
+    partitions: str | None
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and (
+            not _RANGES.fullmatch(self.partitions) or self.address.partition >= 0 or not self.address.name
+        ):
+            raise ValueError(f"partitions is {shorten(self.partitions)}, expected ranges such as 0-4,6 of a topic")
+
+    def decisions(self) -> Iterator[Satisfied]:
+        """Yield a decision per subject. Raises ValueError for ranges that `ranges` would not write."""
+        if self.partitions is None:
+            yield Satisfied(self.address)
+            return
+        last = -2
+        for run in self.partitions.split(","):
+            low, _, high = run.partition("-")
+            first, before, last = int(low), last, int(high or low)
+            if not before + 1 < first <= last < 2**31 or (high and first == last):
+                raise ValueError(
+                    f"partitions is {shorten(self.partitions)}: {run} is no range of numbers in ascending order"
+                )
+            for partition in range(first, last + 1):
+                yield Satisfied(Address(self.address.kind, self.address.policy, self.address.name, partition))
+
+
+class Summary(dict[str, int]):
+    """How many decisions there are of each sort, the counts also as attributes: `add` each decision.
+
+    `irreversible`, `records_removed_max` and `unbounded` (how many actions may remove any number of records) are of the actions.
+    """
+
+    def __init__(self) -> None:
+        acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
+        super().__init__(dict.fromkeys([*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"], 0))
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def add(self, decision: Decision) -> None:
+        """Count a decision."""
+        if not isinstance(decision, Operation):
+            self[section_of(decision)] += 1
+            return
+        self[decision.OPERATION] += 1
+        self["irreversible"] += decision.irreversible
+        removed = decision.impact().get("records_removed_max", 0)
+        if isinstance(removed, int):
+            self["records_removed_max"] += removed
+        else:
+            self["unbounded"] += 1
+
+
+class Digest:
+    """Takes the actions in address order: sha256 over a line of JSON for format and cluster, and one for what each action binds."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self._hash = hashlib.sha256(compact([FORMAT_MAJOR, cluster_id]).encode("ascii"))
+
+    def add(self, action: Action) -> None:
+        """Take one more action."""
+        assert isinstance(action, Operation)
+        bound = [str(action.address), action.OPERATION, action.request(), action.approved()]
+        self._hash.update(b"\n" + compact(to_jsonable_python(bound)).encode("ascii"))
+
+    def text(self) -> str:
+        """Return `sha256:` and 64 hexadecimal digits."""
+        return f"sha256:{self._hash.hexdigest()}"
+
+
+def digest(plan: Plan) -> str:
+    """Return the digest of a plan."""
+    return digest_of(plan.actions, plan.cluster_id)
+
+
+def digest_of(actions: Iterable[Action], cluster_id: str) -> str:
+    """Return the digest of actions in address order on one cluster."""
+    made = Digest(cluster_id)
+    for action in actions:
+        made.add(action)
+    return made.text()
+
+
+def approved_fields(action: Action) -> dict[str, Any]:
+    """Return what an approval binds, as JSON values."""
+    assert isinstance(action, Operation)
+    return {
+        "address": str(action.address),
+        "operation": action.OPERATION,
+        "request": dict(action.request()),
+        "approved": to_jsonable_python(action.approved()),
+    }
+
+
+def section_of(decision: Decision) -> str:
+    """Return the list of the plan file that a decision stands in."""
+    if isinstance(decision, Blocked):
+        return "unread" if decision.unread else "blocked"
+    return _SECTION_OF.get(type(decision), "actions")
+
+
+def action_row(action: Action) -> dict[str, Any]:
+    """Return an action as its line of the plan file has it."""
+    return _codecs(operations.OPERATIONS)["actions"].fields(action)
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """Yield the plan file's text piece by piece. Never holds more than one decision.
+
+    Raises ValueError for a plan that no file can hold: decisions out of address order, an address that its text does not give
+    back, a number that is not finite.
+    """
+    summary, digest = Summary(), Digest(plan.cluster_id)
+    codecs = _codecs(operations.OPERATIONS)
+    present = set()
+    last: Address | None = None
+    for decision in plan.decisions:
+        _check_place(decision, section_of(decision), last)
+        if Address.parse(str(decision.address)) != decision.address:
+            raise ValueError(f"{decision.address!r} is no address: its text means another subject")
+        last = decision.address
+        summary.add(decision)
+        present.add(section_of(decision))
+        if isinstance(decision, Action):
+            digest.add(decision)
+    header = Header(summary=summary, digest=digest.text(), **{name: getattr(plan, name) for name in _OF_PLAN})
+
+    def rows(section: str) -> Iterator[str]:
+        inside = (decision for decision in plan.decisions if section in present and section_of(decision) == section)
+        values = _satisfied_rows(inside) if section == "satisfied" else inside
+        return map(codecs[section].encode, values)
+
+    yield from document([*header.lines(), *((section, rows(section)) for section in SECTIONS)])
+
+
+def write(plan: Plan, target: Path | TextIO) -> None:
+    """Write the plan file with mode 0600: it names topics, groups and offsets, and says what apply does.
+
+    Raises ReconcilerError where the path cannot be written; an older file is then still complete.
+    """
+    if not isinstance(target, Path):
+        target.writelines(lines(plan))
+        return
+    try:
+        write_file(target, lines(plan), mode=0o600)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ReconcilerError(f"cannot write the plan to {target}: {reason}; choose another --out") from error
+    except ValueError as error:
+        raise ReconcilerError(f"cannot write the plan to {target}: {error}") from error
+
+
+def schema() -> Schema:
+    """Return the JSON Schema of the plan file: a newer minor version may add fields, so no object forbids them."""
+    [made], definitions = _HEADER.schemas()
+    made["properties"]["format_version"]["pattern"] = rf"^{FORMAT_MAJOR}\.[0-9]+$"
+    made["properties"]["plan_digest"]["pattern"] = "^sha256:[0-9a-f]{64}$"
+    for name, codec in _codecs(operations.OPERATIONS).items():
+        rows, more = codec.schemas()
+        definitions |= more
+        made["properties"][name] = {"type": "array", "items": {"oneOf": rows} if len(rows) > 1 else rows[0]}
+        made["required"].append(name)
+    return {"$schema": DIALECT, "$id": SCHEMA_ID, **made, "title": "Plan", "$defs": definitions}
+
+
+def read(path: Path) -> Plan:
+    """Return the plan. Raises PlanUnusable for a file that cannot be read, is cut, edited, or of an unknown format major."""
+    with _opened(path) as (header, parts):
+        decisions = sorted(parts, key=_order)
+        for first, second in pairwise(decisions):
+            if first.address == second.address:
+                raise ValueError(f"two decisions for {shorten(str(first.address))}")
+        return header.plan(decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan file. The complete file is read and proven anew each time its actions are asked for and read to their end."""
+
+    path: Path
+    header: Header
+
+    @property
+    def cluster(self) -> str:
+        return self.header.cluster
+
+    @property
+    def cluster_id(self) -> str:
+        return self.header.cluster_id
+
+    @property
+    def observed_at_ms(self) -> int:
+        return self.header.observed_at_ms
+
+    @property
+    def source(self) -> Source:
+        return self.header.source
+
+    @property
+    def actions(self) -> Iterator[Action]:
+        """In address order, one in memory at a time. Raises PlanUnusable, at the latest after the last, where the file changed."""
+        with _opened(self.path) as (header, parts):
+            if header != self.header:
+                raise ValueError("it is not the file that it was a moment ago")
+            yield from (decision for decision in parts if isinstance(decision, Action))
+
+
+def open_plan(path: Path, *, proven: bool = True) -> PlanFile | Plan:
+    """Return the plan of a file, for a caller who needs one action at a time. Raises PlanUnusable like `read`.
+
+    `proven` False: only the header has been read, for a caller who reads everything before it relies on anything. A pipe can be
+    read only once, so its plan is held in memory.
+    """
+    if not path.is_file():
+        return read(path)
+    with _opened(path) as (header, parts):
+        for _decision in parts if proven else ():
+            pass
+        return PlanFile(path, header)
+
+
+_SECTION_OF: Mapping[type, str] = {Waiting: "waiting", Skipped: "skipped", Satisfied: "satisfied"}
+_OF_PLAN = tuple(part.name for part in fields(Plan) if part.name != "decisions")
+_HEADER = Codec(Header)
+
+
+@lru_cache(maxsize=4)
+def _codecs(classes: tuple[type[Operation], ...]) -> dict[str, Codec[Any]]:
+    blocked = Codec(Blocked, shared=True)
+    return {
+        "actions": Codec(*reversed(classes), tag="OPERATION", shared=True),
+        "waiting": Codec(Waiting, shared=True),
+        "blocked": blocked,
+        "unread": blocked,
+        "skipped": Codec(Skipped, shared=True),
+        "satisfied": Codec(SatisfiedRow),
+    }
+
+
+def _satisfied_rows(decisions: Iterable[Decision]) -> Iterator[SatisfiedRow]:
+    """Yield one row per topic and one per group: in sync is the common case, so it is short."""
+
+    def topic(decision: Decision) -> tuple[str, str, str, bool]:
+        address = decision.address
+        return address.kind, address.policy, address.name, address.partition >= 0
+
+    for (kind, policy, name, partitioned), members in groupby(decisions, key=topic):
+        if partitioned:
+            yield SatisfiedRow(Address(kind, policy, name), ranges(member.address.partition for member in members))
+        else:
+            yield from (SatisfiedRow(member.address, None) for member in members)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as "0-4,6,8-9"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+_Lines = Iterator[tuple[int, str]]
+_Parts = Iterator[Decision]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Header, _Parts]]:
+    try:
+        with path.open(encoding="ascii", newline="\n") as stream:
+            numbered = _lines(stream)
+            header, newer = _header(numbered)
+            yield header, _decisions(numbered, header, newer=newer)
+    except OSError as error:
+        raise PlanUnusable(f"cannot read the plan {path}: {error.strerror or error}; nothing was done") from error
+    except ValueError as error:
+        raise PlanUnusable(f"the plan {path} is not usable: {error}; nothing was done, plan again") from error
+
+
+def _lines(stream: TextIO) -> _Lines:
+    number = 0
+    while True:
+        number += 1
+        try:
+            text = stream.readline(LINE_MAX)
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"after line {number - 1} it holds bytes that are not ASCII, and a plan file has none"
+            ) from None
+        if not text and number > 1:
+            raise ValueError(f"line {number}: the file ends here, in the middle of the plan")
+        if not text:
+            raise ValueError("the file is empty")
+        if not text.endswith("\n"):
+            raise ValueError(f"line {number}: the line is cut, or longer than {LINE_MAX:,} characters")
+        yield number, text.rstrip("\r\n")
+        if text == "}\n" or text == "}\r\n":
+            if stream.readline(1):
+                raise ValueError(f"line {number + 1}: something follows the end of the plan")
+            return
+
+
+def _header(numbered: _Lines) -> tuple[Header, bool]:
+    """Return the header, and whether the file is of a newer minor version."""
+    text, newer = "", False
+    for number, line in numbered:
+        text += line + "\n"
+        if number == 3:
+            newer = _newer(text)
+        if line.startswith('"plan_digest":') or line == "}":
+            break
+    if not text.endswith(",\n"):
+        raise ValueError(f"line {number}: expected plan_digest and a comma ({_HINT})")
+    text = text.removesuffix(",\n") + "\n}\n"
+    header = _HEADER.validate(text)
+    written = "".join(document(header.lines()))
+    if text != written:
+        compare(text, written, newer=newer)
+    return header, newer
+
+
+def _newer(text: str) -> bool:
+    """Return whether these first three lines are of a newer minor version. Raises ValueError for another major or kind."""
+    start = re.fullmatch(r'\{\n"format_version": "([0-9]{1,6})\.([0-9]{1,6})",\n"kind": "Plan",\n', text)
+    if not start:
+        raise ValueError(f"lines 1 to 3 are {shorten(text)}, which is no beginning of a plan ({_HINT})")
+    if int(start[1]) != FORMAT_MAJOR:
+        raise ValueError(
+            f"its format_version is {start[1]}.{start[2]} and this program reads {FORMAT_MAJOR}.x: plan again"
+        )
+    return int(start[2]) > FORMAT_MINOR
+
+
+def _decisions(numbered: _Lines, header: Header, *, newer: bool) -> _Parts:
+    codecs = _codecs(operations.OPERATIONS)
+    digest, summary = Digest(header.cluster_id), Summary()
+    section, last = "", None
+    for number, name, text in _rows(numbered, newer=newer):
+        section, last = name, last if name == section else None
+        try:
+            value = codecs[name].decode(text, newer=newer)
+            for decision in value.decisions() if isinstance(value, SatisfiedRow) else (value,):
+                _check_place(decision, section, last)
+                last = decision.address
+                summary.add(decision)
+                if isinstance(decision, Action):
+                    digest.add(decision)
+                yield decision
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+    if digest.text() != header.digest:
+        raise ValueError(
+            f"its actions have the digest {digest.text()}, its header says {header.digest}: it was changed after it was made"
+        )
+    names = summary.keys() if newer else summary.keys() | header.summary.keys()
+    if wrong_counts := [name for name in sorted(names) if header.summary.get(name) != summary.get(name)]:
+        raise ValueError(f"its summary says something else than its rows: {', '.join(wrong_counts)}")
+
+
+def _rows(numbered: _Lines, *, newer: bool) -> Iterator[tuple[int, str, str]]:
+    """Yield line number, section and text of each row. A newer minor version may have other lists and fields between them."""
+    expected = list(SECTIONS)
+    more = True
+    for number, line in numbered:
+        if line == "}":
+            if more or expected:
+                raise ValueError(f"line {number}: the plan ends after a comma, or lacks {', '.join(expected)}")
+            continue
+        if not more:
+            raise ValueError(f"line {number}: a comma is missing before this line")
+        more = line.endswith(",")
+        opened = line.removesuffix(",")
+        name = opened.partition('": ')[0].removeprefix('"')
+        known = expected[:1] == [name]
+        if not known and (not newer or name in SECTIONS):
+            raise ValueError(f"line {number}: found {shorten(name)}, expected {(*expected, 'the end')[0]} ({_HINT})")
+        if known and opened not in (f'"{name}": [', f'"{name}": []'):
+            raise ValueError(f"line {number}: found {shorten(line)}, expected the list {name} ({_HINT})")
+        expected = expected[known:]
+        if not opened.endswith(": ["):
+            continue
+        more = True
+        for number, line in numbered:
+            if line in ("]", "],"):
+                if more:
+                    raise ValueError(f"line {number}: the list {name} ends after a comma")
+                more = line == "],"
+                break
+            if not more:
+                raise ValueError(f"line {number}: a comma is missing before this line")
+            more = line.endswith(",")
+            if known:
+                yield number, name, line.removesuffix(",")
+
+
+def _order(decision: Decision) -> tuple[str, str, str, int]:
+    address = decision.address
+    return (address.kind, address.policy, address.name, address.partition)
+
+
+def _check_place(decision: Decision, section: str, last: Address | None) -> None:
+    address = decision.address
+    if section_of(decision) != section:
+        raise ValueError(f"{shorten(str(address))} does not belong into the list {section}")
+    if last is not None and not last < address:
+        how = "is there twice" if address == last else f"stands after {shorten(str(last))}, out of address order"
+        raise ValueError(f"{shorten(str(address))} {how}")

@@ -1,0 +1,238 @@
+"""What all kinds share: the envelope of every manifest, and what every policy answers.
+
+What one kind means is in its own file. A policy that lacks a method cannot be instantiated.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic.alias_generators import to_camel
+
+from reconciler.model.action import Mode
+from reconciler.model.block_reason import BlockReason
+from reconciler.model.names import NOWHERE, Address, SourceLocation
+from reconciler.model.plan import Decision
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.selector import Selector, select
+from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.operations import Operation
+from reconciler.operations.protection import Protection
+from reconciler.policies.fields import Name
+from reconciler.policies.validation import FieldPath, ValidationIssue
+
+STRICT = ConfigDict(
+    strict=True,
+    frozen=True,
+    extra="forbid",
+    alias_generator=to_camel,
+    validate_by_name=True,
+    validate_by_alias=True,
+    hide_input_in_errors=True,
+)
+"""Of every model of the manifest language. YAML is validated by alias only; tests and code may use Python names."""
+
+
+class ClusterMetadata(BaseModel):
+    """The metadata of a Cluster: who this manifest is."""
+
+    model_config = STRICT
+
+    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
+    owner: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"]
+    )
+    reason: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
+    )
+
+
+class Metadata(BaseModel):
+    """The metadata of every other kind: who this manifest is, and which cluster it is about."""
+
+    model_config = STRICT
+
+    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
+    cluster: Name | None = Field(
+        default=None,
+        description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
+        examples=["prod-eu"],
+    )
+    owner: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"]
+    )
+    reason: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
+    )
+
+
+class Envelope(BaseModel):
+    """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
+
+    model_config = STRICT
+
+    api_version: Literal["reconciler/v1"] = Field(
+        description="The version of the manifest language.", examples=["reconciler/v1"]
+    )
+    kind: str = Field(description="Which kind of manifest this is.")
+    metadata: ClusterMetadata | Metadata = Field(description="Who this manifest is.")
+
+    _declared_at: SourceLocation = PrivateAttr(default=NOWHERE)
+
+    @property
+    def declared_at(self) -> SourceLocation:
+        """Where the document begins."""
+        return self._declared_at
+
+    def with_location(self, place: SourceLocation) -> Self:
+        """Return a copy that knows where it was declared."""
+        copy = self.model_copy()
+        copy._declared_at = place
+        return copy
+
+    @property
+    def address(self) -> Address:
+        return Address(type(self).__name__, self.metadata.name)
+
+    def problems_at(self, now_ms: int) -> Iterable[ValidationIssue]:
+        """Return what is wrong at this moment and may be right at another; paths are below the manifest."""
+        return ()
+
+
+Subjects = Mapping[str, bool]
+"""Names of topics or groups in order, each with whether an exact selector named it. An exact name may
+be one that the cluster does not list.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What one policy selects on this cluster. `unknown`: names that the cluster does not list."""
+
+    policy: "Policy"
+    subjects: Subjects
+    unknown: frozenset[str]
+
+    @property
+    def matched(self) -> int:
+        """How many listed names it selects, which `expectAtMost` bounds."""
+        return len(self.subjects) - len(self.unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactClaim:
+    """A topic or group that a policy names exactly, and where. `partitions` None: all of it."""
+
+    subject: str
+    partitions: Sequence[int] | None
+    path: FieldPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAccess:
+    """A right that apply needs: DELETE on the selected topics or groups, or ALTER on the cluster."""
+
+    resource: Literal["topic", "group", "cluster"]
+    selectors: Sequence[Selector] = ()
+    excluding: Sequence[Selector] = ()
+    patterns_skip_underscore: bool = False
+
+
+class Policy(Envelope, ABC):
+    """A manifest that states desired state."""
+
+    SUBJECTS: ClassVar[str] = "topics"
+    """What it selects, as its field is called: `topics` or `groups`."""
+    NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
+    """Which lists a plan of it rests on: `topics`, `groups`, `consumers`."""
+    OPERATION: ClassVar[type[Operation]]
+    """The operation that its actions are."""
+
+    metadata: Metadata = Field(description="Who this manifest is, and which cluster it is about.")
+    mode: Mode = Field(
+        default=Mode.MERGE,
+        strict=False,
+        description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
+        examples=["merge"],
+    )
+
+    # --- manifest
+
+    @abstractmethod
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        """Yield the subjects that the manifest names exactly and does not except."""
+
+    @abstractmethod
+    def write_access(self) -> WriteAccess:
+        """Return the right that applying this policy needs."""
+
+    @property
+    def every_ms(self) -> int | None:
+        """Least time between two purges of a subject, in milliseconds; None: no clock."""
+        return None
+
+    # --- plan
+
+    @abstractmethod
+    def scan_request(self, observed_at_ms: int) -> ScanRequest:
+        """Return the facts that deciding this policy needs, the wholes of its limits included."""
+
+    @abstractmethod
+    def select(self, snapshot: ClusterSnapshot) -> Selection:
+        """Resolve the policy's selectors against the names that the cluster lists."""
+
+    @abstractmethod
+    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
+        """Return why nothing may be done to the topic or group `name`; None: nothing protects it."""
+
+    @abstractmethod
+    def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
+        """Yield one decision for each subject, or for each selected partition of a topic."""
+
+    @property
+    def expect_at_most(self) -> int | None:
+        """How many names it may match; more and nothing of the policy is done. None: any number."""
+        return None
+
+    def claimed_partitions(self, name: str) -> frozenset[int] | None:
+        """Return the partition numbers it claims of a topic; None: all of them, or a group."""
+        return None
+
+    @property
+    def awaited_groups(self) -> tuple[str, ...]:
+        """Groups whose commits the policy waits for, and which no other policy may remove."""
+        return ()
+
+    def address_of(self, name: str, partition: int = -1) -> Address:
+        """Return the address of one of its subjects."""
+        return Address(type(self).__name__, self.metadata.name, name, partition)
+
+    def _select(
+        self,
+        listed: Collection[str],
+        selectors: Sequence[Selector],
+        excluding: Sequence[Selector] | None,
+        *,
+        patterns_skip_underscore: bool = False,
+    ) -> Selection:
+        exact = {selector.text for selector in selectors if not selector.is_pattern}
+        # A policy of exact names only does not walk through every name of the cluster.
+        names = {*listed, *exact} if any(selector.is_pattern for selector in selectors) else exact
+        subjects = select(
+            names, selectors, excluding=excluding or (), patterns_skip_underscore=patterns_skip_underscore
+        )
+        return Selection(self, subjects, frozenset(name for name in subjects if name not in listed))
+
+
+def claims_by_name(
+    field: str,
+    selectors: Sequence[Selector],
+    excluding: Sequence[Selector] | None,
+    partitions: Sequence[int] | None = None,
+) -> Iterator[ExactClaim]:
+    """Yield a claim for each exact name in `spec.field` that no selector of `excluding` matches."""
+    for index, selector in enumerate(selectors):
+        if not selector.is_pattern and not any(other.matches(selector.text) for other in excluding or ()):
+            yield ExactClaim(selector.text, partitions, ("spec", field, index))

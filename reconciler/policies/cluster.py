@@ -1,0 +1,116 @@
+"""Cluster: which cluster, how to reach it, what is protected, and the limits of one plan. Settings, not desired state."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, create_model
+
+from reconciler.operations import OPERATIONS
+from reconciler.operations.limit import Limit
+from reconciler.operations.protection import Protection
+from reconciler.policies.base import STRICT, ClusterMetadata, Envelope
+from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
+from reconciler.policies.client_properties import ClientValue, checked_properties
+from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
+from reconciler.policies.secret_refs import SERVER_TEXT, server
+
+
+class Protect(BaseModel):
+    """Subjects that lose nothing, whatever a policy says."""
+
+    model_config = STRICT
+
+    topics: TopicSelectors | None = Field(
+        default=None, description="Topics that never lose records.", examples=[["payments.*"]]
+    )
+    groups: Selectors | None = Field(default=None, description="Groups that are never removed.", examples=[["billing"]])
+
+
+LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
+"""The limits of all operations, in the order of the manifest: the most destructive operation first."""
+
+
+def _limit_field(limit: Limit) -> Any:
+    bound = Percent if limit.is_percent else Count
+    return (bound, Field(default=limit.default, description=limit.description, examples=[limit.default]))
+
+
+Limits: type[BaseModel] = create_model(
+    "Limits",
+    __config__=STRICT,
+    __doc__="Bounds on the blast radius of one plan; a Waiver is the only way past.",
+    **{limit.field: _limit_field(limit) for limit in LIMITS},
+)
+
+
+class JournalSpec(BaseModel):
+    """Where intents and outcomes are kept."""
+
+    model_config = STRICT
+
+    topic: TopicName | None = Field(
+        default=None,
+        description="A Kafka topic; where it is left out, a file, .reconciler/NAME.jsonl.",
+        examples=["_reconciler.journal"],
+    )
+
+
+Server = Annotated[
+    str, AfterValidator(server), Field(json_schema_extra={"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]})
+]
+
+
+class ClusterSpec(BaseModel):
+    """The body of a Cluster."""
+
+    model_config = STRICT
+
+    cluster_id: Annotated[str, Field(min_length=1)] = Field(
+        description="The id that the brokers answer with: plan and apply refuse any other cluster.",
+        examples=["5L6g3nShT-eMCtK--X86sw"],
+    )
+    bootstrap_servers: Annotated[tuple[Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
+        description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
+        examples=[["broker-1:9093", "broker-2:9093"]],
+    )
+    client: Annotated[dict[str, ClientValue], AfterValidator(checked_properties)] = Field(
+        default_factory=dict,
+        description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}; a literal one is refused.",
+        examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
+        json_schema_extra=CLIENT_SCHEMA,
+    )
+    protect: Protect = Field(
+        default_factory=Protect, description="What loses nothing, whatever a policy says.", examples=[{"groups": ["a"]}]
+    )
+    limits: Limits = Field(  # made of the limits of all operations
+        default_factory=Limits, description="Bounds of one plan; only a Waiver gets past.", examples=[{"groups": 20}]
+    )
+    journal: JournalSpec = Field(
+        default_factory=JournalSpec,
+        description="Where intents and outcomes are kept; it gives `every` its clock.",
+        examples=[{"topic": "_reconciler.journal"}],
+    )
+
+
+class Cluster(Envelope):
+    """One Kafka cluster: identity, connection, protections, limits."""
+
+    kind: Literal["Cluster"] = Field(description="Which kind of manifest this is.", examples=["Cluster"])
+    metadata: ClusterMetadata = Field(description="Who this manifest is.")
+    spec: ClusterSpec = Field(description="Identity, connection, protections and limits of one cluster.")
+
+    @property
+    def protection(self) -> Protection:
+        """What loses nothing, whatever a policy says."""
+        protect = self.spec.protect
+        return Protection(
+            cluster=self.address,
+            declared_at=self.declared_at,
+            topics=protect.topics or (),
+            groups=protect.groups or (),
+            journal=self.spec.journal.topic,
+        )
+
+    def limit(self, limit: Limit) -> float:
+        """Return the bound that the manifest sets."""
+        bound: float = getattr(self.spec.limits, limit.field)
+        return bound

@@ -1,0 +1,123 @@
+"""Writes a report as lines for a terminal or a CI log: rich Text without markup, readable at 80 columns.
+
+Colour is a style on the line; cli/ decides whether it becomes an escape code. Lines are broken at
+spaces only: a name that does not fit sticks out.
+"""
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from reconciler.model.names import format_location
+from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.text.phrase import plain
+
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "bold magenta",
+    Severity.LOSS: "bold red",
+    Severity.CHANGE: "yellow",
+    Severity.GOOD: "green",
+    Severity.PLAIN: "",
+    Severity.QUIET: "dim",
+}
+_LABEL_WIDTH = 12
+
+
+def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
+    """The lines of a report, at most `width` cells wide; None: as long as they are. `full`: optional sections, too."""
+    for phrase in report.opening or ((report.headline,) if report.headline else ()):
+        yield from wrapped(plain(phrase), width=width, style="bold")
+    is_first = not (report.opening or report.headline)
+    for section in report.sections:
+        if not section.items or (section.optional and not full):
+            continue
+        if not is_first:
+            yield line("")
+        is_first = False
+        yield from _section(section, width=width)
+    ending = report.summary or (report.headline if report.opening else ())
+    footer = () if report.is_quiet else report.footer
+    if not is_first and (ending or report.next_steps or footer):
+        yield line("")
+    if ending:
+        label = f"{report.summary_label}: " if report.summary and report.summary_label else ""
+        yield from wrapped(f"{label}{plain(ending)}", width=width, style="bold")
+    for step in report.next_steps:
+        yield from wrapped(f"Next: {plain(step)}", width=width)
+    for phrase in footer:
+        yield from wrapped(plain(phrase), width=width)
+
+
+def _section(section: Section, *, width: int | None) -> Iterator[Text]:
+    if section.subject:
+        location = format_location(section.location)
+        yield from two_columns(f"  # {plain(section.subject)}", location, width=width, style="dim")
+    elif section.heading and not section.labelled:
+        yield from wrapped(plain(section.heading), width=width, style=_STYLES[section.severity] or "bold")
+    if section.note:
+        note = ": ".join(plain(value) for _label, value in section.note)
+        yield from wrapped(f"  # {note}", width=width, style="dim", indent="# ")
+    for item in section.items:
+        yield from _item(item, width=width)
+
+
+def _item(item: Item, *, width: int | None) -> Iterator[Text]:
+    head = _head(item)
+    loss = f"IRREVERSIBLE: {plain(item.loss)}" if item.loss else ""
+    style = _STYLES[item.severity]
+    if head and loss and not item.text:
+        head, loss = f"{head}   {loss}", ""
+    if head:
+        yield from wrapped(head, width=width, style=style)
+    if loss:
+        yield from wrapped(f"      {loss}", width=width, style=style)
+    for label, value in item.facts:
+        # the indent counts from the leading spaces, of which a line without a label has the column's width
+        indent = " " * (_LABEL_WIDTH + 1) if label else ""
+        yield from wrapped(f"  {label:<{_LABEL_WIDTH}} {plain(value)}", width=width, indent=indent)
+    for child in item.children:
+        yield from wrapped(f"      {plain(child.text)}", width=width, style=_STYLES[child.severity])
+
+
+def _head(item: Item) -> str:
+    subject, text = plain(item.subject), plain(item.text)
+    if item.sign:
+        text = f"{item.label}: {text}" if item.label else text
+        return "   ".join(part for part in (f"  {item.sign} {subject}", text) if part)
+    if item.label:
+        return f"{item.label}: {' — '.join(part for part in (subject, text) if part)}"
+    return f"  {subject}: {text}" if subject else text
+
+
+def line(text: str, style: str = "") -> Text:
+    """One line of that style; nothing in the text is markup."""
+    return Text(text, style=style, end="")
+
+
+def wrapped(text: str, *, width: int | None, style: str = "", indent: str = "    ") -> Iterator[Text]:
+    """The text in lines of at most `width` cells, those after the first indented. Leading spaces stay."""
+    if width is None or cell_len(text) <= width:
+        yield line(text, style)
+        return
+    body = text.lstrip(" ")
+    first = text[: len(text) - len(body)]
+    current, words = first, 0
+    for word in body.split(" "):
+        if words and cell_len(current) + 1 + cell_len(word) > width:
+            yield line(current.rstrip(" "), style)
+            current, words = first + indent, 0
+        current += f" {word}" if words else word
+        words += 1
+    yield line(current, style)
+
+
+def two_columns(left: str, right: str, *, width: int | None, style: str = "") -> Iterator[Text]:
+    """`left` and, at the right edge, `right`; on two lines where both do not fit."""
+    gap = 3 if width is None else width - cell_len(left) - cell_len(right)
+    if gap >= 2:
+        yield line(f"{left}{' ' * gap}{right}", style)
+        return
+    yield from wrapped(left, width=width, style=style)
+    yield from wrapped(f"      {right}", width=width, style=style)

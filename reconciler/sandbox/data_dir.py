@@ -1,0 +1,37 @@
+"""Removes the data folder of a sandbox, after a check that the path is one.
+
+The path comes from an argument or from a state file. A removal with a wrong path once emptied a
+working tree, so the check comes before the removal.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from reconciler.errors import SandboxError
+
+PREFIX = "kafka-sandbox-"
+
+
+def assert_sandbox_dir(folder: Path) -> Path:
+    """Return the resolved path of a sandbox's data folder.
+
+    Raises SandboxError unless the path is absolute, strictly inside the system's temporary folder,
+    not a symbolic link, and named with a sandbox's prefix.
+    """
+    temporary = Path(tempfile.gettempdir()).resolve()
+    resolved = folder.resolve()
+    is_plain = folder.is_absolute() and ".." not in folder.parts and not folder.is_symlink()
+    if not is_plain or not resolved.name.startswith(PREFIX) or temporary not in resolved.parents:
+        raise SandboxError(
+            f"{str(folder)!r} is not the folder of a sandbox in {temporary}: nothing was removed; check it by hand"
+        )
+    return resolved
+
+
+def remove(folder: Path) -> None:
+    """Remove a sandbox's data folder; a missing one is not an error.
+
+    Raises SandboxError for any other path, without removing anything.
+    """
+    shutil.rmtree(assert_sandbox_dir(folder), ignore_errors=True)

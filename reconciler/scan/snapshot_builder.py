@@ -1,0 +1,306 @@
+"""Builds the snapshot from listings and rows.
+
+Decided here: what makes a fact Unknown, and when listings and readers are complete. A missing row makes
+its facts Unknown, too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.topics import TopicListing, summarize
+from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ConsumerPosition,
+    GroupFacts,
+    GroupType,
+    PartitionFacts,
+    TopicFacts,
+    Unknown,
+)
+from reconciler.scan.requests import PartitionRequest, selected_groups
+from reconciler.scan.rows import Row, Rows
+
+_LISTED_TYPES = ("classic", "consumer")
+"""Types in the log that prove nothing: a group of these types would be in the current list call.
+
+A Connect group starts with a record without a protocol, which reads as classic.
+"""
+_LOG_ONLY = Unknown("state: only the commit log knows this group")
+_NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLog:
+    """How completely the commit log was read. `partitions` 0: it provably does not exist, so there are no commits.
+
+    `unread`: partitions that were not read to their end. `missing`: why no partition was read.
+    """
+
+    partitions: int = 0
+    unread: Mapping[int, Unknown] = field(default_factory=dict)
+    missing: Unknown | None = None
+    records: int = 0
+    skipped: int = 0
+    malformed: int = 0
+
+    def of(self, group: str) -> Unknown | None:
+        """Why the log's facts of this group are Unknown; None: they are known."""
+        if self.missing is not None or not self.partitions:
+            return self.missing
+        return self.unread.get(log_partition(group, self.partitions))
+
+    @property
+    def complete(self) -> bool:
+        return self.missing is None and not self.unread
+
+
+def commit_log(runs: Iterable[Row], *, partitions: int, requested: bool, missing: Unknown | None) -> CommitLog:
+    """The log's own rows: which partitions were read to their end. A partition without a row was not read."""
+    if not requested:
+        return CommitLog(missing=NOT_ASKED)
+    if missing is not None or partitions == 0:
+        return CommitLog(missing=missing)
+    rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
+    unread = {
+        number: Unknown(f"__consumer_offsets[{number}] was not read to its end: {rows[number]['error']}")
+        if number in rows
+        else Unknown(f"__consumer_offsets[{number}] was not read: it has no leader")
+        for number in range(partitions)
+        if number not in rows or rows[number]["error"] is not None
+    }
+    return CommitLog(
+        partitions=partitions,
+        unread=unread,
+        records=sum(row["records"] or 0 for row in rows.values()),
+        skipped=sum(row["skipped"] or 0 for row in rows.values()),
+        malformed=sum(row["garbled"] or 0 for row in rows.values()),
+    )
+
+
+def partition_facts(
+    requests: Iterable[PartitionRequest],
+    rows: Rows,
+    log: CommitLog,
+    last_purges: Mapping[TopicPartition, int] | Unknown,
+) -> Iterator[PartitionFacts]:
+    """Facts of every requested partition."""
+    for request in requests:
+        for listed in request.partitions:
+            purge: int | Unknown | None = NOT_ASKED
+            if request.last_purge:
+                purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(listed.partition)
+            yield _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+
+
+def _partition(
+    request: PartitionRequest, listed: PartitionFacts, row: Row | None, log: CommitLog, purge: int | Unknown | None
+) -> PartitionFacts:
+    if not request.full:
+        return replace(listed, last_purge_ms=purge)
+    unread = _unread_reason(listed, row)
+    row = row or {}
+    log_start = _value(row, "log_start", unread)
+    stable_end = _value(row, "stable_end", unread)
+    at: Sequence[int | None] = row.get("offsets_at") or [None] * len(request.instants)
+    offsets_at: dict[int, int | Unknown | None] = {}
+    for instant, offset in zip(request.instants, at, strict=True):
+        # -1: no record at or after the instant, below the stable end that was read before the query.
+        offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
+    readers: tuple[ConsumerPosition, ...] | Unknown = NOT_ASKED
+    if request.readers or request.named:
+        readers = _readers(request, row, log_start, log)
+    # Without `replace`, which takes longer than everything else here.
+    return PartitionFacts(
+        partition=listed.partition,
+        topic_id=listed.topic_id,
+        leader=listed.leader,
+        replicas=listed.replicas,
+        in_sync=listed.in_sync,
+        last_purge_ms=purge,
+        log_start=log_start,
+        stable_end=stable_end,
+        high_watermark=_value(row, "high_watermark", unread),
+        offsets_at=offsets_at,
+        readers=readers,
+        readers_below=stable_end if request.readers else NOT_ASKED,
+    )
+
+
+def _unread_reason(listed: PartitionFacts, row: Row | None) -> Unknown:
+    if isinstance(listed.leader, Unknown):
+        return listed.leader
+    if listed.leader is None:
+        return Unknown("the partition has no leader")
+    if row is None:
+        return Unknown("the scan brought no answer for the partition")
+    return Unknown(row["error"] or "not read")
+
+
+def _value(row: Row, column: str, unread: Unknown) -> int | Unknown:
+    value = row.get(column)
+    return unread if value is None else int(value)
+
+
+def _readers(
+    request: PartitionRequest, row: Row, log_start: int | Unknown, log: CommitLog
+) -> tuple[ConsumerPosition, ...] | Unknown:
+    origins: dict[str, list[Row]] = {}
+    for origin in row.get("origins") or ():
+        origins.setdefault(origin["group"], []).append(origin)
+    readers = []
+    for reader in row.get("readers") or ():
+        group, committed = reader["group"], reader["committed"]
+        if not request.readers and group not in request.named:
+            continue
+        if committed is None:
+            if isinstance(log_start, Unknown):
+                return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
+            readers.append(ConsumerPosition(group, log_start, implied=True))
+        elif group in request.named:
+            readers.append(
+                ConsumerPosition(group, committed, topic_id=_origin(group, committed, origins.get(group, ()), log))
+            )
+        else:
+            readers.append(ConsumerPosition(group, committed))
+    return tuple(sorted(readers, key=lambda position: position.group))
+
+
+def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) -> str | Unknown | None:
+    unread = log.of(group)
+    if unread is not None:
+        return unread
+    ids = {origin["id"] for origin in origins}
+    if len(ids) > 1:
+        # The log still holds commits for an earlier topic of this name: only the current commit counts.
+        ids = {origin["id"] for origin in origins if origin["committed"] == committed}
+    if len(ids) == 1:
+        topic_id: str | None = ids.pop()
+        return topic_id
+    return Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
+
+
+def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Iterator[GroupFacts]:
+    """All listed groups, and ids that only the old list call or the commit log knows."""
+    names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
+    requested = selected_groups(request.groups, names)
+    with_activity = selected_groups([part for part in request.groups if part.activity], names)
+    for name in sorted(names):
+        listed = listing.groups.get(name)
+        row = rows.groups.get(name, {})
+        seems = row.get("seems") if row.get("live") else None
+        facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
+        if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
+            facts = replace(facts, type=GroupType(seems))
+        yield _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
+
+
+def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool) -> GroupFacts:
+    unread = Unknown(row.get("error") or "the scan brought no answer for the group's commits")
+    if not facts.listed:
+        unread = Unknown("commits of a group that no list call names cannot be read")
+    elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:
+        # Brokers omit commits on topics that the caller may not describe, without an error. Only the log shows
+        # them. Only `idleFor: 0s` works without the log; its removal says that such commits do not count.
+        difference = (
+            f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}"
+        )
+        reason = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
+        row, unread = {**row, **_NO_COMMITS}, Unknown(f"{difference}: {reason}")
+    last: int | Unknown = NOT_ASKED
+    newest: tuple[int, int] | Unknown = NOT_ASKED
+    if activity:
+        last, newest = _activity(row, log.of(facts.group))
+    return replace(
+        facts,
+        commits=_value(row, "commits", unread),
+        commit_topics=_value(row, "commit_topics", unread),
+        fingerprint=row.get("fingerprint") or unread,
+        last_activity_ms=last,
+        newest_record=newest,
+    )
+
+
+def _activity(row: Row, unread: Unknown | None) -> tuple[int | Unknown, tuple[int, int] | Unknown]:
+    """Newest activity and newest record. A group without records is Unknown: silence is no proof of idleness."""
+    if unread is not None:
+        return unread, unread
+    if row.get("log_offset") is None:
+        nothing = Unknown("the commit log holds no record of the group")
+        return nothing, nothing
+    last = row["last_activity_ms"]
+    return (
+        Unknown("no record of the group in the commit log carries a time") if last is None else last,
+        (row["log_partition"], row["log_offset"]),
+    )
+
+
+def readers_incomplete(
+    request: ScanRequest, commit_groups: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
+) -> Unknown | None:
+    """Why some consumer's position may be unknown; None: every group's position is known."""
+    if not request.readers:
+        return NOT_ASKED
+    if listing.incomplete is not None:
+        return listing.incomplete
+    if not log.complete:
+        # No broker lists the groups of a leaderless partition of the log, and no broker says so.
+        return log.missing if log.missing is not None else min(log.unread.values(), key=lambda unread: unread.reason)
+    if listing.hidden_unread is not None and (log.skipped or log.malformed):
+        # The log would replace the old list call if every record of it could be decoded.
+        return listing.hidden_unread
+    if log.partitions == 0 and log.missing is None:
+        if not commit_groups:
+            return None
+        return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")
+    failed = [
+        # A listed group that was read and not requested has no row here.
+        f"{name!r} ({rows.groups[name]['error']})"
+        for name in sorted(commit_groups)
+        if name in rows.groups and rows.groups[name]["error"] is not None
+    ]
+    return Unknown(f"commits of {len(failed)} group(s) could not be read: {summarize(failed)}") if failed else None
+
+
+def topic_facts(
+    listing: TopicListing,
+    policies: Mapping[str, frozenset[str] | Unknown],
+    rows: Rows,
+    counted: frozenset[str],
+) -> Iterator[TopicFacts]:
+    """All listed topics."""
+    for name, topic in sorted(listing.topics.items()):
+        yield replace(
+            topic,
+            cleanup_policy=policies.get(name, NOT_ASKED),
+            records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
+        )
+
+
+def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int | Unknown:
+    if isinstance(topic.partitions, Unknown):
+        return topic.partitions
+    leaderless = sum(not isinstance(facts.leader, int) for facts in listing.partitions[topic.name])
+    unread = leaderless + (row["unread"] or 0 if row is not None else 0)
+    if unread:
+        return Unknown(f"records of {topic.name}: {unread} of {topic.partitions} partitions could not be read")
+    if row is None:
+        return Unknown(f"records of {topic.name}: the scan brought no answer") if topic.partitions else 0
+    return int(row["records"])
+
+
+def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
+    """Records of all topics except the broker's own; Unknown if those of any topic are."""
+    if not request.cluster_records:
+        return NOT_ASKED
+    total = 0
+    for topic in topics:
+        if topic.internal:
+            continue
+        if isinstance(topic.records, Unknown):
+            return topic.records
+        total += topic.records
+    return total

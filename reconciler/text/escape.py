@@ -1,0 +1,156 @@
+"""Escapes names and sentences of any origin for terminals, CI logs, Markdown and workflow commands.
+
+One escape language for all: a backslash and what follows (`\\n`, `\\u202e`, `\\\\`). It can be undone
+exactly, so two different names never look alike. Escaped: control, format and bidirectional
+characters, everything invisible or blank, letters of right-to-left scripts (they reorder the numbers
+beside them), combining marks and other text that has a second spelling (é as one or two characters),
+and what a CI runner reads as a command (`::`, `##[`). Not escaped: look-alikes among visible letters
+(a and а). The second half of the module adds what each medium needs on top.
+"""
+
+import hashlib
+import re
+import unicodedata
+from functools import lru_cache
+
+NAME_MAX = 100
+"""Escaped characters of a group id that are shown in full; a topic's name has at most 249 and is always whole."""
+
+SENTENCE_MAX = 2_000
+"""Characters of a sentence that are shown; the longest of ours, a refusal with its waivers, is shorter."""
+
+_HEAD = 40
+_TAME = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
+_PLAIN_MARKDOWN = re.compile(r"[\w ,;.:%'\"()/=+?\-–—→]*")
+_LIVE_MARKDOWN = re.compile(r"_|://|:(?!\d\d:)[\w+-]+:|(?i:www\.|\bgh-)")
+_AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
+_PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
+_COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_MARKS = frozenset({"Mn", "Me", "Mc"})
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
+_HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | _MARKS | {"Cn"}
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+_UNSEEN_MARKS = (
+    (0x034F, 0x034F),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2060, 0x206F),
+    (0xFDD0, 0xFDEF),
+    (0xFE00, 0xFE0F),
+    (0xFFF0, 0xFFFC),
+    (0xE0000, 0xE0FFF),
+)
+"""Joiners, variation selectors and code points that are no characters: Unicode's properties
+Default_Ignorable_Code_Point and Noncharacter_Code_Point.
+"""
+_JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
+
+
+@lru_cache(maxsize=4096)
+def _character(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    if " " <= char <= "~":
+        return char
+    code = ord(char)
+    hidden = (
+        unicodedata.category(char) in _HIDDEN_CATEGORIES
+        or unicodedata.bidirectional(char) in _RIGHT_TO_LEFT
+        or char in _BLANK
+        or any(low <= code <= high for low, high in _JAMO)
+        or unicodedata.normalize("NFC", char) != char
+    )
+    return escape_char(char) if hidden else char
+
+
+def is_invisible(char: str) -> bool:
+    """Whether the character is invisible or a blank other than the space. Marks on letters are visible."""
+    code = ord(char)
+    return (
+        (unicodedata.category(char) in _UNSEEN_CATEGORIES and char != " ")
+        or char in _BLANK
+        or code & 0xFFFE == 0xFFFE
+        or any(low <= code <= high for low, high in _UNSEEN_MARKS)
+    )
+
+
+def escape_char(char: str) -> str:
+    """One character as its escape."""
+    code = ord(char)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def escape_text(sentence: str) -> str:
+    """A sentence on one line. Its backslashes stay: the author of a sentence has quoted the names in it."""
+    if not _AT_ONCE.search(sentence):
+        return sentence
+    return _PAIRED.sub(lambda found: escape_char(found[0]), "".join(map(_character, sentence)))
+
+
+def harmless_json(text: str) -> str:
+    """The same JSON without anything that a CI runner reads as a command. The JSON must be pure ASCII."""
+    if "::" not in text and "##[" not in text and "\x7f" not in text:  # a tenth of the time, for nearly every text
+        return text
+    return _COMMAND.sub(lambda found: escape_char(found[0]), text)
+
+
+def escape_name(name: str) -> str:
+    """A whole name, its backslashes doubled: reading the escapes gives it back exactly."""
+    return escape_text(name.replace("\\", "\\\\"))
+
+
+def truncate(value: str, text: str, limit: int) -> str:
+    """`text`, the spelling of `value`, or where it is too long its beginning with length and hash. Still unambiguous."""
+    if len(text) <= limit:
+        return text
+    # 128 bits: two ids of one rendering would take 2^64 trials. No name's escapes hold a backslash before an ellipsis.
+    digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{escape_name(value[:_HEAD])}\\… {len(value)} characters, sha256 {digest}"
+
+
+def quoted(name: str) -> str:
+    """A group id, in quotes that it cannot leave; an absurdly long one shortened."""
+    return '"' + truncate(name, escape_name(name), NAME_MAX).replace('"', '\\"') + '"'
+
+
+def display_name(value: str) -> str:
+    """A topic, path or address: as it is where it is tame, quoted otherwise."""
+    return value if _TAME.fullmatch(value) else quoted(value)
+
+
+def escape_sentence(value: str) -> str:
+    """A sentence such as a reason or a next step, on one line and not too long."""
+    return truncate(value, escape_text(value), SENTENCE_MAX)
+
+
+def markdown_code(value: str) -> str:
+    """Escaped text as a code span: nothing in it is read as markup, and nothing in it can end it."""
+    return "`" + value.replace("`", "\\u0060").replace("|", "\\u007c") + "`"
+
+
+def markdown_prose(value: str) -> str:
+    """A sentence in Markdown: plain where nothing in it can be read as markup, a code span otherwise."""
+    text = escape_sentence(value)
+    if _PLAIN_MARKDOWN.fullmatch(text) and not _LIVE_MARKDOWN.search(text):
+        return text
+    return markdown_code(text)
+
+
+def comment_value(value: str) -> str:
+    """A value in quotes inside an HTML comment: it can end neither."""
+    text = escape_name(value)
+    for char in '<>"':
+        text = text.replace(char, escape_char(char))
+    return f'"{text}"'
+
+
+def command_data(value: str) -> str:
+    """The message of a GitHub workflow command."""
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def command_property(value: str) -> str:
+    """A property of a GitHub workflow command, such as its file or title."""
+    return command_data(value).replace(":", "%3A").replace(",", "%2C")

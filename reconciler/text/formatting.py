@@ -1,0 +1,98 @@
+"""Formats numbers, times and counted nouns for people. Ages are relative to an instant of the caller."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
+_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 partition`, `1,200 partitions`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def format_duration(ms: int) -> str:
+    """The shortest manifest text of a duration: `7d`, `90s`, `1.5s`. The inverse of `duration_ms` for whole units."""
+    for unit, unit_ms in _UNITS_MS:
+        if ms and ms % unit_ms == 0:
+            return f"{ms // unit_ms}{unit}"
+    return f"{ms / 1000:g}s"
+
+
+def approximate_duration(ms: int) -> str:
+    """The two largest units: `9 d 14 h`, `12 s`, `250 ms`."""
+    if ms < 1000:
+        return f"{ms} ms"
+    remaining = ms // 1000
+    parts = []
+    for unit, seconds in _UNITS_S:
+        if remaining >= seconds:
+            parts.append(f"{remaining // seconds} {unit}")
+            remaining %= seconds
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def format_exact_instant(ms: int) -> str:
+    """RFC 3339 in UTC with `Z`; milliseconds only where there are some.
+
+    Raises ValueError for an instant outside the years 1 to 9999.
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        raise ValueError(f"{ms} ms since 1970 is not an instant of the years 1 to 9999") from None
+    return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")
+
+
+def format_instant(ms: int) -> str:
+    """`format_exact_instant`, or a bare number: producers write any timestamp into records."""
+    return _format_instant(ms, ms)
+
+
+def format_time(ms: int) -> str:
+    """`format_instant` in whole seconds."""
+    return _format_instant(ms, ms - ms % 1000)
+
+
+def _format_instant(ms: int, rounded_ms: int) -> str:
+    try:
+        return format_exact_instant(rounded_ms)
+    except ValueError:
+        return f"{ms} ms since 1970"
+
+
+def until(ms: int, *, now_ms: int) -> str:
+    """`in 12 s` or `12 s ago`."""
+    return f"in {approximate_duration(ms - now_ms)}" if ms > now_ms else f"{approximate_duration(now_ms - ms)} ago"
+
+
+def percent(value: float) -> str:
+    """One decimal, and neither 0.0 nor 100.0 for what is not quite so."""
+    if 0 < value < 0.1:
+        return "under 0.1 %"
+    return "over 99.9 %" if 99.9 < value < 100 else f"{value:.1f} %"
+
+
+def span(low: int, high: int) -> str:
+    """`7`, or `3..7`."""
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def broker_ids(ids: Iterable[int]) -> str:
+    """`1,2,3`, or `none`."""
+    return ",".join(map(str, ids)) or "none"
+
+
+def first_few(names: list[str], *, limit: int = 3) -> str:
+    """The first few of a list: `a, b, c and 4 more`."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit:,} more"
+
+
+def sentence(text: str) -> str:
+    """With a full stop, unless it ends in a mark of its own."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."

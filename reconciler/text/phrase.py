@@ -1,0 +1,66 @@
+"""Phrases: text in which names, sentences of others and numbers that matter stay marked, for every medium.
+
+A plain string in a phrase is the program's own words and needs no escaping. A writer decides how a
+medium shows the marked parts.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reconciler.text.escape import display_name, escape_sentence
+
+
+class Style(StrEnum):
+    """NAME: text that `escape` has made a name. SENTENCE: raw text of any origin. STRONG: what matters most."""
+
+    NAME = "name"
+    SENTENCE = "sentence"
+    STRONG = "strong"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One marked part of a phrase."""
+
+    text: str
+    style: Style
+
+
+Phrase = tuple[str | Span, ...]
+
+
+def escaped_name(text: str) -> Span:
+    """Mark a name that is escaped already, such as the result of `quoted` or `format_address`."""
+    return Span(text, Style.NAME)
+
+
+def name(value: str) -> Span:
+    """Escape and mark a topic, path, cluster or address."""
+    return Span(display_name(value), Style.NAME)
+
+
+def sentence(value: str) -> Span:
+    """Mark a sentence of another author: a reason, a message, an owner. Writers escape it."""
+    return Span(value, Style.SENTENCE)
+
+
+def strong(text: str) -> Span:
+    """Mark own words that matter most in their line."""
+    return Span(text, Style.STRONG)
+
+
+def join(separator: str, *phrases: Phrase) -> Phrase:
+    """Join the phrases that are not empty."""
+    joined: list[str | Span] = []
+    for phrase in phrases:
+        if phrase:
+            joined += [separator, *phrase] if joined else phrase
+    return tuple(joined)
+
+
+def plain(phrase: Phrase) -> str:
+    """The phrase for a terminal, a log or an annotation: escaped text without markup."""
+    return "".join(
+        part if isinstance(part, str) else escape_sentence(part.text) if part.style is Style.SENTENCE else part.text
+        for part in phrase
+    )

@@ -1,0 +1,30 @@
+"""Suggests the closest known name for an error message; nothing is corrected automatically."""
+
+import difflib
+from collections.abc import Iterable
+
+_LONGEST = 249
+"""Longer words are no typing mistakes, and the comparison takes quadratic time."""
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the closest candidate to `word`, or None. Letter case, `-` and `_` differ only slightly.
+
+    The result depends on the set of candidates, not on their order.
+    """
+    if not word or len(word) > _LONGEST:
+        return None
+    known = sorted({candidate for candidate in candidates if candidate != word and len(candidate) <= _LONGEST})
+    normalized, letters = _normalized(word), sorted(word)
+    for candidate in known:
+        if _normalized(candidate) == normalized:
+            return candidate
+    for candidate in known:
+        if sorted(candidate) == letters:  # swapped letters: difflib would rate another ending as high
+            return candidate
+    closest = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return closest[0] if closest else None
+
+
+def _normalized(word: str) -> str:
+    return word.lower().replace("-", "").replace("_", "")

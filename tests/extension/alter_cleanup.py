@@ -1,0 +1,147 @@
+"""An operation that only tests have: set `cleanup.policy` of a topic. One file, as every operation."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from reconciler.model.action import Action
+from reconciler.model.block_reason import BlockReason
+from reconciler.model.description import Description, Fact
+from reconciler.model.outcome import Status
+from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import ClusterSnapshot, TopicFacts, Unknown
+from reconciler.operations.base import Operation, RunContext, beyond_review
+from reconciler.operations.limit import Limit, LimitUsage
+from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.text.phrase import name
+from tests.fakes.cluster import FakeCluster
+
+ALTERED_TOPICS = Limit(
+    field="altered_topics", id="alteredTopics", default=2, description="Topics altered.", words="topics altered"
+)
+
+
+class ClusterWithConfigs(FakeCluster):
+    """The fake cluster with the one gateway method that the operation needs, and one to look."""
+
+    def read_cleanup(self, topics: Iterable[str]) -> Mapping[str, TopicFacts]:
+        return {
+            topic: TopicFacts(
+                name=topic,
+                topic_id=self.topics[topic].topic_id,
+                internal=False,
+                partitions=len(self.topics[topic].partitions),
+                cleanup_policy=self.topics[topic].cleanup,
+            )
+            for topic in topics
+            if topic in self.topics
+        }
+
+    def alter_cleanup(self, cleanups: Mapping[str, str]) -> Mapping[str, ItemResult]:
+        for topic, cleanup in cleanups.items():
+            self.topics[topic].cleanup = frozenset({cleanup})
+        return dict.fromkeys(cleanups, ItemResult(ResponseAction.DONE, "NONE"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedTopic:
+    """The topic in the scan."""
+
+    topic_id: str
+    cleanup: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterCleanup(Operation):
+    """Set the cleanup policy of one topic."""
+
+    OPERATION: ClassVar[str] = "alter_cleanup"
+    NOUN: ClassVar[str] = "alterations"
+    TITLE: ClassVar[str] = "alteration"
+    DRIFT_TYPE: ClassVar[str] = "cleanup"
+    DRIFT_TEXT: ClassVar[str] = "the cleanup policy is another one"
+    LIMITS: ClassVar[tuple[Limit, ...]] = (ALTERED_TOPICS,)
+    BATCH_SIZE: ClassVar[int] = 10
+    APPLIED: ClassVar[str] = "altered, shown by the configuration"
+    SATISFIED: ClassVar[str] = "the policy is set already"
+
+    topic: str
+    cleanup: str
+    seen: ObservedTopic
+
+    def __post_init__(self) -> None:
+        self.check_subject(self.topic)
+
+    @property
+    def subject(self) -> str:
+        return self.topic
+
+    @property
+    def irreversible(self) -> bool:
+        return False
+
+    def request(self) -> Mapping[str, str | int]:
+        return {"topic": self.topic, "cleanup": self.cleanup}
+
+    def approved(self) -> Mapping[str, object]:
+        return {"topic_id": self.seen.topic_id, "cleanup": self.seen.cleanup}
+
+    def impact(self) -> Mapping[str, object]:
+        return {"records_removed_max": 0}
+
+    def describe(self) -> Description:
+        return Description(sign="~", subject=(name(self.topic),), change=(f"{self.seen.cleanup} -> {self.cleanup}",))
+
+    def explain(self) -> tuple[Fact, ...]:
+        return (("Request", (f"cleanup.policy={self.cleanup}",)), ("Undo", ("possible",)))
+
+    def limit_usage(self) -> Iterator[LimitUsage]:
+        yield LimitUsage(ALTERED_TOPICS)
+
+    def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
+        if not isinstance(reviewed, AlterCleanup) or reviewed.cleanup != self.cleanup:
+            return beyond_review("the reviewed plan does not set this policy")
+        return self
+
+    @classmethod
+    def scan_request(cls, actions: Iterable["AlterCleanup"]) -> ScanRequest:
+        topics = tuple(Selector.literal(action.topic) for action in actions)
+        return ScanRequest(topics=(TopicRequest(topics=topics, offsets=True),) if topics else ())
+
+    def recheck(self, observation: Observation) -> RecheckFailure | None:
+        facts = observation.snapshot.topics.get(self.topic)
+        if facts is None or facts.topic_id != self.seen.topic_id:
+            return RecheckFailure(status=Status.STALE, detail=f"topic {self.topic} is gone")
+        if isinstance(facts.cleanup_policy, Unknown):
+            return RecheckFailure.unread("the cleanup policy", facts.cleanup_policy)
+        if self.is_reached(observation):
+            return RecheckFailure(status=Status.SATISFIED, detail="the policy is set already")
+        return None
+
+    @classmethod
+    def observe(cls, actions: Sequence["AlterCleanup"], context: RunContext) -> Observation:
+        gateway: Any = context.gateway
+        topics = gateway.read_cleanup([action.topic for action in actions])
+        now_ms = context.clock()
+        snapshot = ClusterSnapshot(
+            cluster_id="", observed_at_ms=now_ms, brokers=(), topics=topics, groups={}, partitions={}
+        )
+        return Observation(snapshot=snapshot, now_ms=now_ms, complete=False, read_at_ms=now_ms)
+
+    @classmethod
+    def send(cls, actions: Sequence["AlterCleanup"], gateway: Any) -> Mapping[str, ItemResult]:
+        results: Mapping[str, ItemResult] = gateway.alter_cleanup({action.topic: action.cleanup for action in actions})
+        return results
+
+    def is_reached(self, observation: Observation) -> bool:
+        facts = observation.snapshot.topics.get(self.topic)
+        return facts is not None and facts.cleanup_policy == frozenset({self.cleanup})
+
+    def read_back(self, observation: Observation) -> str | None:
+        facts = observation.snapshot.topics.get(self.topic)
+        return None if facts is None else f"cleanup.policy {facts.cleanup_policy}"
+
+    def not_reached(self, observation: Observation) -> str:  # noqa: ARG002
+        return "the configuration shows another policy"

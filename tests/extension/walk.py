@@ -1,0 +1,199 @@
+"""`python -m tests.extension.walk FOLDER`: one policy kind and one operation, from YAML to the journal.
+
+Registers both where a new one would be named, in POLICIES and OPERATIONS, before the rest of the
+program is imported, and touches no other file.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler import operations
+from tests.extension.alter_cleanup import AlterCleanup, ClusterWithConfigs
+
+operations.OPERATIONS = (*operations.OPERATIONS, AlterCleanup)
+
+from reconciler import policies  # noqa: E402 - after the operation, as an import of the program would find it
+from tests.extension.topic_cleanup import TopicCleanup  # noqa: E402
+
+policies.POLICIES = (*policies.POLICIES, TopicCleanup)
+
+from reconciler.apply.executor import apply  # noqa: E402
+from reconciler.errors import ManifestsInvalid  # noqa: E402
+from reconciler.journal.entry import Event  # noqa: E402
+from reconciler.journal.journal import file_journal  # noqa: E402
+from reconciler.manifest import files, schema  # noqa: E402
+from reconciler.manifest.manifest_set import ClusterManifests  # noqa: E402
+from reconciler.model.outcome import Outcome, Status  # noqa: E402
+from reconciler.model.plan import Blocked, Plan, Satisfied  # noqa: E402
+from reconciler.model.snapshot import ClusterSnapshot, TopicFacts  # noqa: E402
+from reconciler.plan import drift, plan_file, planner, recheck  # noqa: E402
+from reconciler.plan.diff import Change, compare  # noqa: E402
+from reconciler.plan.review import restrict_to  # noqa: E402
+from reconciler.report import (  # noqa: E402
+    diff_report,
+    drift_report,
+    explain_report,
+    journal_report,
+    plan_report,
+    results_report,
+    write_annotations,
+    write_lines,
+    write_markdown,
+)
+
+NOW_MS = 1_800_000_000_000
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+CLUSTER = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {name: prod}
+spec:
+  clusterId: 5L6g3nShT-eMCtK--X86sw
+  bootstrapServers: ["127.0.0.1:9092"]
+  limits: {alteredTopics: %d}
+"""
+POLICY = """\
+---
+apiVersion: reconciler/v1
+kind: TopicCleanup
+metadata: {name: erasable}
+spec: {topics: [clicks, orders, "pay*"], cleanup: delete}
+"""
+WAIVER = """\
+---
+apiVersion: reconciler/v1
+kind: Waiver
+metadata: {name: once}
+spec: {policy: TopicCleanup/erasable, limit: alteredTopics, value: 2, expires: "2027-01-16T00:00:00Z"}
+"""
+
+
+def load(folder: Path, text: str) -> ClusterManifests:
+    (folder / "all.yaml").write_text(text)
+    return files.load([folder], now_ms=NOW_MS).for_cluster()
+
+
+def scan(cluster: ClusterWithConfigs) -> ClusterSnapshot:
+    topics: dict[str, TopicFacts] = dict(cluster.read_cleanup(cluster.topics))
+    return ClusterSnapshot(
+        cluster_id=CLUSTER_ID, observed_at_ms=NOW_MS, brokers=(1, 2, 3), topics=topics, groups={}, partitions={}
+    )
+
+
+def plan(manifests: ClusterManifests, cluster: ClusterWithConfigs) -> Plan:
+    return planner.plan(
+        cluster=manifests.cluster, policies=manifests.policies, waivers=manifests.waivers, snapshot=scan(cluster)
+    )
+
+
+def main(folder: Path) -> None:
+    cluster = ClusterWithConfigs()
+    cluster.create_topic("clicks", cleanup=["compact"])
+    cluster.create_topic("orders", cleanup=["compact"])
+    cluster.create_topic("payments", cleanup=["delete"])
+    (folder / "manifests").mkdir()
+
+    # From YAML: the kind is known, validated with positions, and in the schema.
+    with pytest.raises(ManifestsInvalid) as raised:
+        load(folder / "manifests", CLUSTER % 5 + POLICY.replace("cleanup: delete", "cleanup: dleete"))
+    (diagnostic,) = raised.value.diagnostics
+    assert (diagnostic.location.line, "delete" in diagnostic.hint + diagnostic.message) == (12, True)
+    assert "TopicCleanup" in schema.schemas()["manifest.json"]
+    manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
+
+    # To a plan, with a decision for each topic and the limit of the operation.
+    made = plan(manifests, cluster)
+    assert [(type(d), d.address.name) for d in made.decisions] == [
+        (AlterCleanup, "clicks"), (AlterCleanup, "orders"), (Satisfied, "payments"),
+    ]  # fmt: skip
+    (verdict,) = [limit for limit in made.limits if limit.id == "alteredTopics"]
+    assert (verdict.limit, verdict.observed, verdict.passed) == (5, 2, True)
+    refused = plan(load(folder / "manifests", CLUSTER % 1 + POLICY), cluster)
+    assert [limit.id for limit in refused.refused] == ["alteredTopics"]
+    waived = plan(load(folder / "manifests", CLUSTER % 1 + POLICY + WAIVER), cluster)
+    assert not waived.refused
+
+    # Two policies of the kind that claim one topic act on neither; a protected topic is blocked.
+    second = POLICY.replace("erasable", "second").replace('[clicks, orders, "pay*"]', "['cl*']")
+    contested = plan(load(folder / "manifests", CLUSTER % 5 + POLICY + second), cluster)
+    assert {d.address.name: d.code for d in contested.decisions if isinstance(d, Blocked)} == {"clicks": "B105"}
+    protected = CLUSTER % 5 + "  protect: {topics: [orders]}\n" + POLICY
+    (blocked,) = [d for d in plan(load(folder / "manifests", protected), cluster).decisions if isinstance(d, Blocked)]
+    assert (blocked.address.name, blocked.code) == ("orders", "B106")
+    manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
+
+    # To a file and back; the digest binds what an approval binds.
+    path = folder / "plan.json"
+    plan_file.write(made, path)
+    assert plan_file.read(path) == made
+    assert '"alter_cleanup"' in path.read_text()
+    assert "alter_cleanup" in str(plan_file.schema())
+    other = replace(made, decisions=tuple(
+        replace(d, cleanup="compact") if isinstance(d, AlterCleanup) else d for d in made.decisions
+    ))  # fmt: skip
+    assert plan_file.digest(other) != plan_file.digest(made)
+
+    # Review: an intersection with a plan that holds one of the two; a comparison of both.
+    reviewed = replace(made, decisions=made.decisions[:1])
+    bounded = restrict_to(made, reviewed)
+    assert [action.address.name for action in bounded.actions] == ["clicks"]
+    assert [d.code for d in bounded.decisions if isinstance(d, Blocked)] == ["B108"]
+    comparison = compare(reviewed, made)
+    assert [(entry.change, entry.address.name) for entry in comparison.entries()] == [(Change.NEW, "orders")]
+
+    # Recheck: one was altered by someone else meanwhile, the other still holds.
+    cluster.alter_cleanup({"orders": "delete"})
+    checked = recheck.recheck(made, manifests.cluster, (), scan(cluster), NOW_MS + 1)
+    assert [action.address.name for action in checked.remaining] == ["clicks"]
+    assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
+    assert recheck.scan_request(made).topics
+
+    # Apply, twice: the second run finds it done.
+    journal = file_journal(folder / "journal.jsonl")
+
+    def run(run_id: str) -> list[Outcome]:
+        return list(
+            apply(
+                checked.remaining,
+                gateway=cluster,
+                journal=journal,
+                run_id=run_id,
+                plan_digest=plan_file.digest(made),
+                clock=lambda: NOW_MS + 2,
+                sleep=lambda _seconds: None,
+            )
+        )
+
+    outcomes = run("first")
+    assert [outcome.status for outcome in outcomes] == [Status.APPLIED]
+    assert cluster.topics["clicks"].cleanup == frozenset({"delete"})
+    assert [outcome.status for outcome in run("second")] == [Status.SATISFIED]
+    assert not plan(manifests, cluster).actions
+
+    # Reports of all documents, in all media, and the journal.
+    entries = list(journal.entries(lambda _address: True))
+    assert [entry.event for entry in entries] == [Event.INTENT, Event.OUTCOME, Event.OUTCOME]
+    assert {entry.operation for entry in entries} == {"alter_cleanup"}
+    drifting = drift.report(made)
+    assert {subject.sort for subject in drifting.subjects} == {"cleanup"}
+    assert drift.parse(drift.dumps([drifting])) == (drifting,)
+    for tree in (
+        plan_report(made),
+        diff_report(comparison),
+        results_report(made, outcomes),
+        drift_report(drifting),
+        explain_report(made, made.actions[0].address),
+        journal_report(entries),
+    ):
+        text = "\n".join(line.plain for line in write_lines(tree, width=80))
+        assert "clicks" in text or "orders" in text, text
+        assert write_markdown(tree)
+        write_annotations(tree)
+    print("walked")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,159 @@
+"""A fake cluster that records when records were written and groups were active.
+
+It builds the snapshots that a scan would return. The stateful property test runs planner, recheck and executor against it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ConsumerPosition,
+    GroupFacts,
+    GroupState,
+    PartitionFacts,
+    TopicFacts,
+    Unknown,
+)
+from tests.fakes.cluster import FakeCluster
+from tests.strategies import facts
+
+SILENT = Unknown("its broker did not answer")
+
+
+@dataclass
+class TimedCluster:
+    """Changes of the cluster with their timestamps. Only `pass_time` moves `now_ms`."""
+
+    now_ms: int
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    written: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """Timestamps of all records ever written, by topic id and partition; offsets are positions."""
+    active: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Group → (time of its newest record in the commit log, that record's offset)."""
+    _log_end: int = 0
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+
+    def create(self, topic: str, partitions: int, cleanup: Iterable[str] = ("delete",)) -> None:
+        self.cluster.create_topic(topic, partitions, cleanup=cleanup)
+
+    def drop(self, topic: str) -> None:
+        groups = [name for name, group in self.cluster.groups.items() if any(at.topic == topic for at in group.commits)]
+        self.cluster.delete_topic(topic)
+        for group in groups:
+            self._record_activity(group)
+
+    def produce(self, at: TopicPartition, count: int) -> None:
+        topic = self.cluster.topics.get(at.topic)
+        if topic is None or at.partition not in topic.partitions or topic.partitions[at.partition].leader is None:
+            return
+        self.cluster.produce(at.topic, {at.partition: count})
+        self.written.setdefault((topic.topic_id, at.partition), []).extend([self.now_ms] * count)
+
+    def commit(self, group: str, at: TopicPartition, offset: int) -> None:
+        topic = self.cluster.topics.get(at.topic)
+        if topic is not None and at.partition in topic.partitions:
+            self.cluster.commit(group, {at: min(offset, topic.partitions[at.partition].high_watermark)})
+            self._record_activity(group)
+
+    def join(self, group: str) -> None:
+        self.cluster.join(group)
+        self._record_activity(group)
+
+    def leave(self, group: str) -> None:
+        if group in self.cluster.groups and self.cluster.groups[group].members:
+            self.cluster.leave(group)
+            self._record_activity(group)
+
+    def snapshot(self, needs: ScanRequest, last_purges: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+        """All facts of the cluster, also those that `needs` does not request; Unknown for silent brokers."""
+        instants = sorted({instant for need in needs.topics for instant in need.instants_ms})
+        all_facts: list[PartitionFacts | TopicFacts | GroupFacts] = []
+        cluster_records = 0
+        for name, topic in self.cluster.topics.items():
+            keys = [TopicPartition(name, number) for number in topic.partitions]
+            partitions = [self._partition(at, instants, last_purges.get(at)) for at in keys]
+            records = sum(
+                partition.high_watermark - partition.log_start
+                for partition in partitions
+                if isinstance(partition.high_watermark, int) and isinstance(partition.log_start, int)
+            )
+            cluster_records += records
+            all_facts += partitions
+            all_facts.append(
+                facts.topic(name, len(keys), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
+            )
+        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)]
+        silent = SILENT if self.cluster.silent else None
+        return facts.snapshot(
+            *all_facts,
+            observed_at_ms=self.now_ms,
+            brokers=self.cluster.brokers,
+            groups_incomplete=silent,
+            readers_incomplete=silent,
+            cluster_records=cluster_records,
+        )
+
+    def _partition(self, at: TopicPartition, instants: Iterable[int], last_purge_ms: int | None) -> PartitionFacts:
+        topic = self.cluster.topics[at.topic]
+        partition = self.cluster.partition(at)
+        unread: Unknown | None = SILENT if partition.leader in self.cluster.silent or partition.leader is None else None
+
+        def known(fact: int | None) -> int | Unknown | None:
+            return fact if unread is None else unread
+
+        written = self.written.get((topic.topic_id, at.partition), [])
+
+        def offset_at(instant: int) -> int | None:
+            offset = max(bisect_left(written, instant), partition.log_start)
+            return offset if offset < partition.high_watermark else None
+
+        return facts.partition(
+            at.partition,
+            topic=at.topic,
+            topic_id=topic.topic_id,
+            leader=partition.leader,
+            replicas=partition.replicas,
+            in_sync=tuple(sorted(partition.in_sync)),
+            log_start=known(partition.log_start),
+            end=known(partition.high_watermark),
+            offsets_at={instant: known(offset_at(instant)) for instant in instants},
+            readers=self._readers(at, partition.log_start),
+            last_purge_ms=last_purge_ms,
+        )
+
+    def _readers(self, at: TopicPartition, log_start: int) -> tuple[ConsumerPosition, ...] | Unknown:
+        if self.cluster.silent:
+            return SILENT
+        readers = []
+        topic_id = self.cluster.topics[at.topic].topic_id
+        for name, group in sorted(self.cluster.groups.items()):
+            if at in group.commits:
+                readers.append(ConsumerPosition(name, group.commits[at], topic_id=topic_id))
+            elif any(other.topic == at.topic for other in group.commits):
+                readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id))
+        return tuple(readers)
+
+    def _group(self, name: str) -> GroupFacts:
+        group = self.cluster.groups[name]
+        last_ms, offset = self.active.get(name, (self.now_ms, 0))
+        return facts.group(
+            name,
+            type=group.type,
+            state=GroupState.STABLE if group.members else GroupState.EMPTY,
+            commits=len(group.commits),
+            commit_topics=len({at.topic for at in group.commits}),
+            fingerprint=fingerprint((at.topic, at.partition, offset) for at, offset in group.commits.items()),
+            last_activity_ms=last_ms,
+            newest_record=(0, offset),
+        )
+
+    def _record_activity(self, group: str) -> None:
+        self._log_end += 1
+        self.active[group] = (self.now_ms, self._log_end)

@@ -1,0 +1,88 @@
+"""The demo's data is as documented, according to Kafka's own tools, on a new cluster."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from reconciler.sandbox import client, demo_data
+from reconciler.sandbox.cluster import Cluster, start, stop
+from tests import kafka_client
+from tests.toolbox import run_kafka_tool
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[tuple[Cluster, demo_data.DemoData]]:
+    cluster = start(2, name="demo", heap_mib=384)
+    try:
+        with demo_data.create_demo_data(cluster) as data:
+            data.wait_until_idle()
+            yield cluster, data
+    finally:
+        stop(cluster)
+
+
+def test_a_third_of_the_partitions_is_led_by_another_than_the_preferred_replica(
+    demo: tuple[Cluster, demo_data.DemoData],
+) -> None:
+    """The result names exactly the partitions whose leader is not the preferred one."""
+    cluster, data = demo
+    topics = ("clicks", "orders", "shop-orders-repartition", "billing-invoices-repartition", "customers", "_schemas")
+    states = {
+        (topic, partition): state
+        for topic in topics
+        for partition, state in client.partition_states(cluster.bootstrap_servers, topic).items()
+    }
+    assert {key for key, state in states.items() if state.leader != state.replicas[0]} == set(data.non_preferred)
+    assert len(data.non_preferred) == len(states) / 3
+
+
+def test_the_backlog_is_old_by_its_timestamps(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+    """Records are older or newer than a week; partition 4 has only old ones, partition 5 only new
+    ones.
+    """
+    cluster, _ = demo
+    week_ago = int((time.time() - 7 * 24 * 3600) * 1000)
+    output = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", "clicks", "--time", str(week_ago))
+    assert sorted(output.split()) == [
+        *(f"clicks:{partition}:{demo_data.CLICKS_OLD}" for partition in range(4)),
+        "clicks:5:0",
+    ]  # the tool leaves out partitions without such a record
+
+
+def test_one_group_has_read_all_and_another_half(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+    """`shop` has read each partition to its end, `audit` to the middle."""
+    rows = positions(demo[0])
+    for partition in "0123":
+        assert rows["shop", "shop-orders-repartition", partition] == str(demo_data.SHOP_RECORDS)
+        assert rows["audit", "shop-orders-repartition", partition] == str(demo_data.SHOP_RECORDS // 2)
+
+
+def test_one_group_lives_and_the_others_look_alike(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+    """The dead group and the committing group are both EMPTY; only `billing` has a member."""
+    output = run_kafka_tool(demo[0], "kafka-consumer-groups", "--list", "--state")
+    states = dict(line.split() for line in output.splitlines()[1:] if line.strip())
+    assert states == {
+        "billing": "Stable",
+        **dict.fromkeys(("old-etl", "nightly-standalone", "shop", "audit", "dashboard"), "Empty"),
+    }
+
+
+def test_the_stream_goes_on_and_its_reader_follows(demo: tuple[Cluster, demo_data.DemoData]) -> None:
+    """The records that `billing` allows to delete grow, so that a second purge has to wait."""
+    cluster, _ = demo
+    key = ("billing-invoices-repartition", 0)
+    before = kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0
+    client.wait_until(
+        lambda: (kafka_client.committed_offsets(cluster.bootstrap_servers, "billing", [key])[key] or 0) > before,
+        30,
+        "a later commit of billing",
+    )
+
+
+def positions(cluster: Cluster) -> dict[tuple[str, str, str], str]:
+    output = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--all-groups")
+    rows = [line.split() for line in output.splitlines() if line.strip() and not line.startswith("GROUP")]
+    return {(row[0], row[1], row[2]): row[3] for row in rows}

@@ -1,0 +1,51 @@
+"""High watermarks below a commit are read again, on real brokers."""
+
+from uuid import uuid4
+
+import pytest
+
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import ConsumerPosition, PartitionFacts, Unknown
+from reconciler.sandbox import client
+from reconciler.sandbox.cluster import Cluster
+from reconciler.scan.refresh_watermarks import refresh_watermarks
+
+pytestmark = pytest.mark.brokers
+
+
+def facts(partition: TopicPartition, *, end: int | Unknown, committed: int, leader: int | None) -> PartitionFacts:
+    return PartitionFacts(
+        partition=partition,
+        topic_id="any",
+        leader=leader,
+        replicas=(1, 2, 3),
+        in_sync=(1, 2, 3),
+        log_start=0,
+        stable_end=end,
+        high_watermark=end,
+        readers=(ConsumerPosition("live", committed),),
+        readers_below=end,
+    )
+
+
+def test_a_commit_of_a_live_group_is_compared_with_the_current_end(cluster: Cluster) -> None:
+    """A live group once blocked its own purge for ever: its commit was always newer than the end.
+
+    The high watermark is updated, the stable end is not, and a commit above the new end stays above it.
+    """
+    topic = f"overtaken-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(topic, partitions=3)])
+    client.produce(cluster.bootstrap_servers, topic, {n: [client.Record(b"x")] * 20 for n in range(3)})
+    leaders = {n: state.leader for n, state in client.partition_states(cluster.bootstrap_servers, topic).items()}
+    behind, beyond, unread = (TopicPartition(topic, number) for number in range(3))
+    before = {
+        behind: facts(behind, end=5, committed=10, leader=leaders[0]),
+        beyond: facts(beyond, end=5, committed=1_000_000, leader=leaders[1]),
+        unread: facts(unread, end=Unknown("no answer"), committed=10, leader=leaders[2]),
+    }
+    after = refresh_watermarks(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), before)
+    assert (after[behind].high_watermark, after[behind].stable_end) == (20, 5)
+    assert (after[beyond].high_watermark, after[beyond].stable_end) == (20, 5)
+    assert isinstance(after[unread].high_watermark, Unknown)

@@ -1,0 +1,130 @@
+"""The sandbox's client calls have the effect that Kafka's own tools see."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import KafkaException
+
+from reconciler.sandbox import client
+from reconciler.sandbox.client import Record, Topic
+from reconciler.sandbox.cluster import Cluster
+from reconciler.sandbox.tools import change_preferred_leaders
+from tests import kafka_client
+from tests.toolbox import run_kafka_tool
+
+pytestmark = pytest.mark.brokers
+
+
+def test_records_carry_their_timestamps(cluster: Cluster) -> None:
+    """A lookup by timestamp finds the first record of that time or later."""
+    name = unique("stamped")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
+    old = [Record(b"old", None, 1_600_000_000_000 + number) for number in range(10)]
+    fresh = [Record(b"fresh", None, 1_700_000_000_000 + number) for number in range(5)]
+    ends = client.produce(cluster.bootstrap_servers, name, {0: [*old, *fresh], 1: old})
+    assert ends == {0: 15, 1: 10}
+    answer = run_kafka_tool(cluster, "kafka-get-offsets", "--topic", name, "--time", "1650000000000")
+    assert answer.split() == [f"{name}:0:10"]  # the tool leaves out partitions without such a record
+
+
+def test_a_commit_makes_a_group_that_is_empty(cluster: Cluster) -> None:
+    """The group of a standalone consumer has committed offsets and no member."""
+    name, group = unique("read"), unique("group")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, 2)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 3})
+    assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(name, 0), (name, 1)]) == {
+        (name, 0): 3,
+        (name, 1): None,
+    }
+    assert state(cluster, group) == "Empty"
+
+
+def test_a_member_is_live_during_its_block_and_reads(cluster: Cluster) -> None:
+    """The group is Stable inside the block and Empty after it; its reads are committed.
+
+    Meanwhile a broker refuses the commit of another client.
+    """
+    name, group = unique("live"), unique("group")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
+    with client.member(cluster.bootstrap_servers, group, [name]):
+        assert state(cluster, group) == "Stable"
+        client.wait_until(
+            lambda: kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(name, 0)])[name, 0] == 4,
+            30,
+            "the member's commit",
+        )
+        with pytest.raises(KafkaException):
+            client.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
+    assert state(cluster, group) == "Empty"
+
+
+def test_a_standalone_committer_commits_again_and_again_and_looks_empty(cluster: Cluster) -> None:
+    """The commit log grows while the offsets stay: the only evidence of activity of such a group."""
+    name, group = unique("standalone"), unique("group")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    before = commits_logged(cluster)
+    with client.standalone_committer(cluster.bootstrap_servers, group, {(name, 0): 0}, every_s=0.1):
+        client.wait_until(lambda: commits_logged(cluster) >= before + 3, 30, "three commits in the log")
+        assert state(cluster, group) == "Empty"
+
+
+def test_an_open_transaction_holds_the_stable_end_back(cluster: Cluster) -> None:
+    """During the block the last stable offset is below the high watermark; afterwards they are
+    equal.
+    """
+    name = unique("undecided")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 4})
+
+    def ends() -> tuple[int, int]:
+        servers = cluster.bootstrap_servers
+        stable = client.watermarks(servers, name, 0, isolation="read_committed")[1]
+        return stable, client.watermarks(servers, name, 0)[1]
+
+    with kafka_client.open_transaction(cluster.bootstrap_servers, name, [0], transactional_id=name):
+        assert ends() == (4, 5)
+    client.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
+
+
+def test_a_moved_preference_leaves_the_leader_where_it_is(cluster: Cluster) -> None:
+    """The preferred leader changes, the leader stays, and all replicas are in sync."""
+    name = unique("preference")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name, 2, assignment=[[1, 2, 3], [2, 3, 1]])])
+    change_preferred_leaders(cluster, [(name, 0)])
+    described = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name).split("\n")
+    assert "Leader: 1\tReplicas: 2,3,1" in described[1]
+    assert "Leader: 2\tReplicas: 2,3,1" in described[2]
+
+
+def test_a_deleted_topic_is_gone_from_every_broker(cluster: Cluster) -> None:
+    """A topic with the same name is new only if no broker knows the old one."""
+    name = unique("deleted")
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    kafka_client.delete_topics(cluster.bootstrap_servers, [name])
+    for server in cluster.bootstrap_servers.split(","):
+        assert client.partition_states(server, name) == {}
+
+
+def test_a_condition_that_never_holds_is_named() -> None:
+    """The timeout of a wait names its condition."""
+    with pytest.raises(TimeoutError, match="not within 0 s: the impossible"):
+        client.wait_until(lambda: False, 0, "the impossible")
+
+
+def unique(word: str) -> str:
+    return f"client-{word}-{uuid4().hex[:8]}"
+
+
+def state(cluster: Cluster, group: str) -> str:
+    rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--group", group, "--state").splitlines()
+    (row,) = (row.split() for row in rows if row.startswith(group))
+    return row[-2]
+
+
+def commits_logged(cluster: Cluster) -> int:
+    partitions = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
+    return sum(
+        client.watermarks(cluster.bootstrap_servers, "__consumer_offsets", partition)[1] for partition in partitions
+    )

@@ -1,0 +1,63 @@
+"""Kafka client calls that only tests make.
+
+They delete topics, read committed offsets, and hold a transaction open.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from reconciler.sandbox.client import DebugLogger, admin_client, consumer_properties, producer_properties, wait_until
+
+
+def delete_topics(bootstrap: str, names: Sequence[str], *, deadline_s: float = 30) -> None:
+    """Delete topics, then wait until no broker's metadata shows them. Raises KafkaException."""
+    admin = admin_client(bootstrap)  # a reference: the futures of a collected client fail
+    for future in admin.delete_topics(list(names), operation_timeout=deadline_s).values():
+        future.result(timeout=deadline_s)
+    for server in bootstrap.split(","):
+        wait_until(
+            lambda server=server: not set(names) & set(admin_client(server).list_topics(timeout=5).topics),  # type: ignore[misc]
+            deadline_s,
+            f"{', '.join(names)} gone from the metadata of {server}",
+        )
+
+
+def committed_offsets(
+    bootstrap: str, group: str, partitions: Iterable[tuple[str, int]], *, deadline_s: float = 30
+) -> dict[tuple[str, int], int | None]:
+    """Committed offsets of a group; None where the group has none on a partition."""
+    consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
+    try:
+        results = consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=deadline_s)
+    finally:
+        consumer.close()
+    for result in results:
+        if result.error is not None:
+            raise KafkaException(result.error)
+    return {(result.topic, result.partition): result.offset if result.offset >= 0 else None for result in results}
+
+
+@contextmanager
+def open_transaction(
+    bootstrap: str, topic: str, partitions: Iterable[int], *, transactional_id: str, deadline_s: float = 60
+) -> Iterator[None]:
+    """Hold a transaction with one record per partition open during the block, then abort it.
+
+    Meanwhile the last stable offset stays at that record, below the high watermark.
+    """
+    producer = Producer(
+        producer_properties(bootstrap) | {"transactional.id": transactional_id, "transaction.timeout.ms": 600_000},
+        logger=DebugLogger(),
+    )
+    producer.init_transactions(deadline_s)
+    producer.begin_transaction()
+    try:
+        for partition in partitions:
+            producer.produce(topic, b"undecided", partition=partition)
+        if producer.flush(deadline_s):
+            raise TimeoutError(f"an open transaction on {topic} was not acknowledged within {deadline_s:.0f} s")
+        yield
+    finally:
+        producer.abort_transaction(deadline_s)

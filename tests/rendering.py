@@ -1,0 +1,75 @@
+"""Reports of whole documents in one call each, for tests: `text(plan)` is `write_lines(plan_report(plan))`."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from reconciler.journal.entry import JournalEntry
+from reconciler.model.names import Address
+from reconciler.model.outcome import Outcome
+from reconciler.model.plan import Plan
+from reconciler.plan.diff import Comparison
+from reconciler.plan.drift import DriftReport
+from reconciler.report import (
+    diff_json,
+    diff_report,
+    drift_report,
+    explain_report,
+    journal_report,
+    plan_report,
+    results_report,
+    write_annotations,
+    write_lines,
+    write_markdown,
+)
+from reconciler.report.markdown import LIMIT_CHARS
+
+__all__ = ["diff_json"]
+
+
+def text(plan: Plan, *, full: bool = False, width: int | None = None, saved_to: str | None = None) -> Iterator[Text]:
+    return write_lines(plan_report(plan, full=full, saved_to=saved_to), width=width, full=full)
+
+
+def markdown(plan: Plan, *, limit_chars: int = LIMIT_CHARS) -> str:
+    return write_markdown(plan_report(plan), limit_chars=limit_chars)
+
+
+def github(plan: Plan) -> str:
+    return write_annotations(plan_report(plan))
+
+
+def diff_text(comparison: Comparison, *, width: int | None = None) -> Iterator[Text]:
+    return write_lines(diff_report(comparison), width=width)
+
+
+def diff_markdown(comparison: Comparison, *, limit_chars: int = LIMIT_CHARS) -> str:
+    return write_markdown(diff_report(comparison), limit_chars=limit_chars)
+
+
+def drift_text(report: DriftReport, *, width: int | None = None) -> Iterator[Text]:
+    return write_lines(drift_report(report), width=width)
+
+
+def drift_markdown(report: DriftReport) -> str:
+    return write_markdown(drift_report(report))
+
+
+def results_text(plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None) -> Iterator[Text]:
+    return write_lines(results_report(plan, outcomes), width=width)
+
+
+def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = LIMIT_CHARS) -> str:
+    return write_markdown(results_report(plan, outcomes), limit_chars=limit_chars)
+
+
+def results_github(plan: Plan, outcomes: Sequence[Outcome]) -> str:
+    return write_annotations(results_report(plan, outcomes))
+
+
+def explain(plan: Plan, address: Address, *, width: int | None = None) -> Iterator[Text]:
+    return write_lines(explain_report(plan, address), width=width)
+
+
+def journal_text(entries: Sequence[JournalEntry], *, width: int | None = None) -> Iterator[Text]:
+    return write_lines(journal_report(entries), width=width)

@@ -1,0 +1,93 @@
+"""Signals during apply are received whatever the main thread does.
+
+The tests start processes, because the second signal ends one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from reconciler.apply.results import EXIT_PARTLY
+from reconciler.cli.signals import EXIT_INTERRUPTED, handle_signals
+
+ELSEWHERE = """
+import signal, sys, threading, time
+from reconciler.cli.signals import handle_signals
+
+def press():
+    for _ in range(2):
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        time.sleep(0.2)
+
+with handle_signals() as interrupts:
+    if sys.argv[1] == "sent":
+        interrupts.sending()
+    threading.Thread(target=press, daemon=True).start()
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(("state", "code"), [("nothing", EXIT_INTERRUPTED), ("sent", EXIT_PARTLY)])
+def test_signals_that_another_thread_receives(state: str, code: int) -> None:
+    """The main thread stays asleep; the first signal still prints a line, and the second ends the process."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ended.returncode == code
+    assert ended.stderr.count("stopping: no new request is sent") == 1
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
+    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends normally."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while os.write(writing, b"x" * 4096):
+            pass
+    os.set_blocking(writing, True)
+    program = (
+        "import signal, sys, os, time\n"
+        "from reconciler.cli.signals import handle_signals\n"
+        "with handle_signals() as interrupts:\n"
+        f"    for _ in range({signals}):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        while not interrupts(): time.sleep(0.01)\n"
+        "    if interrupts() and sys.argv[1] == '2': time.sleep(60)\n"
+        "os._exit(7)\n"
+    )
+    try:
+        ended = subprocess.run([sys.executable, "-c", program, str(signals)], stderr=writing, timeout=30, check=False)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert ended.returncode == {1: 7, 2: EXIT_INTERRUPTED}[signals]
+
+
+def test_the_previous_handlers_are_restored(capfd: pytest.CaptureFixture[str]) -> None:
+    """A signal after the block raises KeyboardInterrupt again; no thread and no descriptor stays."""
+    files, threads = _open_files(), threading.active_count()
+    with handle_signals() as interrupts:
+        assert not interrupts()
+        os.kill(os.getpid(), signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while not interrupts() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert interrupts()
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "stopping" in capfd.readouterr().err
+    assert (_open_files(), threading.active_count()) == (files, threads)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

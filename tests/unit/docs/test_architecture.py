@@ -1,0 +1,97 @@
+"""ARCHITECTURE.md: its paths exist, its tree is complete, and its sizes are those of the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "reconciler"
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+TREE = next(
+    block for block in re.findall(r"(?:^ {4}.*\n)+", PAGE, re.MULTILINE) if block.startswith("    reconciler/\n")
+)
+TOLERANCE = 0.03
+LONGEST_PAGE = 120
+
+
+def tree_names() -> set[str]:
+    """Names below `reconciler/` in the tree: folders end in `/`."""
+    lines = [line[6:] for line in TREE.splitlines() if line.startswith("      ")]
+    return {name for line in lines for name in re.findall(r"^\S+|(?<=\s)\w+\.py", line)}
+
+
+def count_lines(*files: Path) -> int:
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+
+
+def measured_sizes() -> dict[str, int]:
+    """First column of the size table → lines of Python now."""
+    packages = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
+    sizes = {package.name: count_lines(*package.rglob("*.py")) for package in packages}
+    sizes["top-level modules"] = count_lines(*PACKAGE.glob("*.py"))
+    return {**sizes, "all without `sandbox`": sum(sizes.values()) - sizes["sandbox"]}
+
+
+def size_table() -> dict[str, str]:
+    """First column of the size table → the figure under `after`."""
+    rows = re.findall(r"^\| (.+?) \| [\d,]+ \| (.+?) \|$", PAGE.partition("## Size")[2], re.MULTILINE)
+    return {re.sub(r"^`(\w+)`(?: \(.*\))?$", r"\1", name): after for name, after in rows}
+
+
+def test_every_path_that_the_page_names_exists() -> None:
+    """A path in the text is one of the repository or of `reconciler/`, and each link leads to a file."""
+    text = PAGE.replace(TREE, "")
+    paths = set(re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|toml|md))`", text))
+    assert len(paths) > 10
+    assert [path for path in sorted(paths) if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
+    for target in re.findall(r"\]\(([^)#:]+)", PAGE):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_tree_holds_every_package_and_module_and_no_other() -> None:
+    """The tree is the listing of `reconciler/`; the folders below it exist, too."""
+    modules = {path.name for path in PACKAGE.glob("*.py")}
+    packages = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+    assert tree_names() == modules | packages
+    beside = [word for line in TREE.splitlines()[1:] if line[4] != " " for word in re.findall(r"\S+/", line)]
+    assert "tools/" in beside
+    assert [name for name in beside if not (ROOT / name).is_dir()] == []
+
+
+@pytest.mark.parametrize(("package", "name"), [("policies", "POLICIES"), ("operations", "OPERATIONS")])
+def test_the_lists_are_where_the_page_says(package: str, name: str) -> None:
+    module = f"reconciler/{package}/__init__.py"
+    assert re.search(rf"`{name}`\s+in\s+`{module}`", PAGE)
+    assert re.search(rf"^{name}\b", (ROOT / module).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("concept", "package"), [("policy", "policies"), ("operation", "operations")])
+def test_the_base_classes_have_the_methods_that_the_page_names(concept: str, package: str) -> None:
+    bullet = re.search(rf"^- An? \*\*{concept}\*\*(.*?)(?=^- |^$)", PAGE, re.MULTILINE | re.DOTALL)
+    assert bullet
+    methods = set(re.findall(r"`(\w+)`", bullet[1]))
+    assert len(methods) >= 5
+    base = (PACKAGE / package / "base.py").read_text(encoding="utf-8")
+    assert methods - set(re.findall(r"def (\w+)\(", base)) == set()
+
+
+def test_the_size_table_has_a_row_for_each_package() -> None:
+    assert set(size_table()) == set(measured_sizes())
+
+
+@pytest.mark.parametrize("name", sorted(measured_sizes()))
+def test_sizes_are_those_of_the_code(name: str) -> None:
+    """The figure under `after` is within 3 % of the lines counted now."""
+    after = size_table()[name]
+    assert re.fullmatch(r"[\d,]+", after), (
+        f"{name}: the page says {after}, and there are {measured_sizes()[name]:,} lines"
+    )
+    lines = measured_sizes()[name]
+    assert abs(int(after.replace(",", "")) - lines) <= TOLERANCE * lines, (
+        f"{name}: {after} on the page, {lines:,} counted"
+    )
+
+
+def test_it_is_one_page() -> None:
+    assert len(PAGE.splitlines()) <= LONGEST_PAGE

@@ -1,0 +1,385 @@
+"""The journal in a file: what it stores before and after requests, and what survives crashes and full disks."""
+
+import fcntl
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from reconciler.errors import JournalUnavailable
+from reconciler.journal import file as journal_file
+from reconciler.journal import interrupted
+from reconciler.journal.entry import Author, Event
+from reconciler.journal.journal import ActionJournal, file_journal
+from reconciler.kafka.error_mapping import Operation
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Outcome, Status
+from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.runs import Ticker, election, purge, removal, run
+
+AT = TopicPartition("orders", 0)
+PLAN = "sha256:plan"
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 2)
+    cluster.produce("orders", {0: 100, 1: 100})
+    cluster.commit("billing", {AT: 80})
+    return cluster
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> ActionJournal:
+    return file_journal(tmp_path / "kept" / "journal.jsonl", author=Author(who="ann", commit="4f2c9aa"))
+
+
+@contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """No file of this process may grow beyond `room` bytes, like on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def outcome(action: object, *, sends: int, status: Status = Status.APPLIED) -> Outcome:
+    return Outcome(action=action, status=status, detail="", sends=sends)  # type: ignore[arg-type]
+
+
+def test_no_file_is_an_empty_journal(journal: ActionJournal) -> None:
+    """Without a journal no partition was ever purged, and a read creates no file."""
+    assert journal.last_purges() == {}
+    assert list(journal.entries()) == []
+    assert not (journal.store.path).exists()
+
+
+def test_entries_have_author_plan_and_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """Intent before, outcome after, with author, plan and request, for all three operations."""
+    cluster.partition(AT).replicas = (2, 3, 1)
+    actions = [purge(cluster, AT, 60), removal(cluster, "billing"), election(cluster, AT)]
+    run(cluster, actions, tmp_path, journal=journal)
+    entries = list(journal.entries())
+    assert [(each.operation, each.event) for each in entries] == [
+        (operation, event)
+        for operation in ("elect_leader", "delete_group", "delete_records")
+        for event in (Event.INTENT, Event.OUTCOME)
+    ]
+    assert {(each.who, each.commit, each.plan_digest) for each in entries} == {("ann", "4f2c9aa", PLAN)}
+    assert dict(entries[4].request) == {"topic": "orders", "partition": 0, "before_offset": 60}
+    assert entries[5].status is Status.APPLIED
+    only = list(journal.entries(lambda address: address.kind == "GroupRemoval"))
+    assert {each.address.name for each in only} == {"billing"}
+
+
+def test_every_request_has_its_intent_first(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """When a request reaches the brokers, the file already has its intent, also for each retry."""
+    held = []
+    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=2))
+    cluster.meanwhile = lambda _operation: held.append(len(list(journal.entries())))
+    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    assert held == [1, 2, 3]
+
+
+def test_names_survive_the_journal(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """Group ids are arbitrary text: newlines and quotes come back as they were."""
+    names = ["a\nb", 'quo"te', "\u2028", "a/b[3]", "x" * 5_000]
+    for name in names:
+        cluster.commit(name, {AT: 1})
+    run(cluster, [removal(cluster, name) for name in names], tmp_path, journal=journal)
+    assert {each.address.name for each in journal.entries()} == set(names)
+
+
+def test_a_name_that_is_no_text_is_refused_before_any_request(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Half a surrogate pair cannot come from Kafka, whose names are UTF-8, and no JSON can hold it."""
+    cluster.commit("\ud800", {AT: 1})
+    with pytest.raises(JournalUnavailable, match="nothing is sent without it"):
+        journal.record_intents([removal(cluster, "\ud800")], run_id="r", plan_digest=PLAN, at_ms=1)
+    assert list(journal.entries()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"v":2,"at_ms":1.0,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o","request":{},"x":1}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","plan":"p","address":"A/b","operation":"o"}',
+        b'{"v":2,"at_ms":1,"event":"intent","run":"r","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+        b'{"v":2,"at_ms":1,"event":"meant","run":"r","plan":"p","address":"A/b","operation":"o","request":{}}',
+    ],
+)
+def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, line: bytes) -> None:
+    """1.0 for 1, an unknown, a missing or a repeated field: the clock cannot be trusted."""
+    journal.store.path.parent.mkdir()
+    journal.store.path.write_bytes(line + b"\n")
+    with pytest.raises(JournalUnavailable, match="damaged in the line"):
+        journal.last_purges()
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"v":2,"at_ms":17', b'{"v":2}', b"\x00\x00\x00"])
+def test_a_torn_last_line_is_harmless(
+    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes
+) -> None:
+    """After a crash during an append the other lines are readable, and the next append cuts the torn line off."""
+    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    with journal.store.path.open("ab") as file:
+        file.write(torn)
+    fresh = file_journal(journal.store.path)
+    assert len(list(fresh.entries())) == 2
+    assert set(fresh.last_purges()) == {AT}
+    fresh.record_intents([purge(cluster, AT, 70)], run_id="run-2", plan_digest=PLAN, at_ms=5)
+    assert len(list(file_journal(journal.store.path).entries())) == 3
+    assert journal.store.path.read_bytes().count(b"\n") == 3
+
+
+def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """A complete line that is no entry means that the purge clock cannot be trusted."""
+    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    lines = journal.store.path.read_bytes().splitlines(keepends=True)
+    journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])
+    with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
+        file_journal(journal.store.path).last_purges()
+
+
+def test_a_journal_that_is_truncated_during_a_read_is_an_error(
+    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
+) -> None:
+    """A log rotation that copies and truncates ends the read with an error instead of a wait."""
+    journal.record_intents([purge(cluster, AT, 60)] * 500, run_id="r", plan_digest="sha256:plan", at_ms=1)
+    reading = journal.entries()
+    next(reading)
+    path = tmp_path / "kept" / "journal.jsonl"
+    os.truncate(path, len(b"".join(path.read_bytes().splitlines(keepends=True)[:400])))
+    with pytest.raises(JournalUnavailable, match="was cut off at byte"):
+        list(reading)
+
+
+def test_another_format_is_refused(journal: ActionJournal) -> None:
+    """A line of a later version is an error."""
+    journal.store.path.parent.mkdir()
+    journal.store.path.write_text(json.dumps({"v": 3}) + "\n")
+    with pytest.raises(JournalUnavailable, match="another version"):
+        journal.last_purges()
+
+
+def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """On a full disk no request is sent, and every outcome tells the reason."""
+    journal.record_intents([purge(cluster, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
+    size = journal.store.path.stat().st_size
+    with full_disk(size + 100):
+        outcomes = run(
+            cluster, [purge(cluster, AT, 60), removal(cluster, "billing")], tmp_path, journal=journal
+        ).outcomes
+    assert {ended.status for ended in outcomes} == {Status.NOT_ATTEMPTED}
+    assert "cannot be written" in outcomes[0].detail
+    assert cluster.requests == []
+    assert journal.store.path.stat().st_size == size
+    assert len(list(journal.entries())) == 1
+
+
+def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """The run reports the outcome of what was done, and does not attempt the rest."""
+    actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
+    room = 500  # an intent and a part of its outcome
+    with full_disk(room):
+        ended = {o.action.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
+    assert ended["GroupRemoval"].status is Status.APPLIED
+    assert ended["RetentionFloor"].status is Status.NOT_ATTEMPTED
+    assert [each.event for each in journal.entries()] == [Event.INTENT]
+    assert set(journal.open_intents(PLAN)) == {actions[0].address}
+
+
+def test_unusable_paths_are_in_the_message(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A journal below a file cannot be written, and the message names it."""
+    (tmp_path / "file").write_text("")
+    journal = file_journal(tmp_path / "file" / "journal.jsonl")
+    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be written"):
+        journal.record_intents([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+    with pytest.raises(JournalUnavailable, match=r"journal\.jsonl cannot be read"):
+        journal.last_purges()
+
+
+def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """An intent without an outcome counts, because its request may have been sent."""
+    journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+    assert journal.last_purges() == {AT: 200}
+
+
+@pytest.mark.parametrize(("sends", "clock"), [(0, 100), (1, 201)])
+def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
+    cluster: FakeCluster, journal: ActionJournal, sends: int, clock: int
+) -> None:
+    """An outcome without a request removes the intent of its run; a failed request counts from its answer."""
+    journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
+    ended = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
+    journal.record_outcomes([ended], run_id="b", plan_digest=PLAN, at_ms=201)
+    assert journal.last_purges() == {AT: clock}
+    assert file_journal(journal.store.path).last_purges() == {AT: clock}
+
+
+def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Run a sent and crashed, run b stopped before its request: the request of run a is still to be read back."""
+    action = purge(cluster, AT, 60)
+    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    for status in (Status.NOT_ATTEMPTED, Status.WAITING):
+        journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
+        journal.record_outcomes([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)
+        assert {entry.run_id for entry in journal.open_intents(PLAN).values()} == {"a"}
+    journal.record_outcomes(
+        [outcome(action, sends=0, status=Status.SATISFIED)], run_id="c", plan_digest=PLAN, at_ms=300
+    )
+    assert journal.open_intents(PLAN) == {}
+
+
+def test_threads_wait_for_a_frozen_process_together(
+    cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight lanes once waited one after another, two minutes each."""
+    action = purge(cluster, AT, 60)
+    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=1)
+    monkeypatch.setattr(journal_file, "_PATIENCE_S", 1.0)
+    refused: list[float] = []
+    began = time.monotonic()
+
+    def lane() -> None:
+        with pytest.raises(JournalUnavailable, match="held by another process"):
+            journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=2)
+        refused.append(time.monotonic() - began)
+
+    with journal.store.path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        lanes = [threading.Thread(target=lane) for _ in range(8)]
+        for each in lanes:
+            each.start()
+        for each in lanes:
+            each.join()
+    assert len(refused) == 8
+    assert max(refused) < 4
+
+
+def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """A run with an intent between another run's intent and outcome may still send. A forgotten run counts by its outcome."""
+    action = purge(cluster, AT, 60)
+    ended = outcome(action, sends=1, status=Status.APPLIED)
+    journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    journal.record_intents([action], run_id="b", plan_digest=PLAN, at_ms=200)
+    journal.record_outcomes([ended], run_id="a", plan_digest=PLAN, at_ms=150)
+    assert journal.last_purges(except_run="a") == {AT: 200}
+    journal.record_outcomes([ended], run_id="c", plan_digest=PLAN, at_ms=300)
+    journal.record_outcomes([ended], run_id="b", plan_digest=PLAN, at_ms=400)
+    assert journal.last_purges() == {AT: 400}
+    assert journal.last_purges(except_run="b") == {}
+
+
+def test_a_lock_that_is_never_released_ends_in_an_error(
+    cluster: FakeCluster, journal: ActionJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run was frozen in the middle of an append."""
+    journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=1)
+    monkeypatch.setattr(journal_file, "_PATIENCE_S", 0.05)
+    with journal.store.path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(JournalUnavailable, match="held by another process for 0 s: check whether a run is frozen"):
+            journal.last_purges()
+        with pytest.raises(JournalUnavailable, match="held by another process"):
+            journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=2)
+    assert journal.last_purges() == {AT: 1}
+
+
+def test_the_clock_follows_another_process(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """The next call reads the lines of another run, and only the new ones."""
+    assert journal.last_purges() == {}
+    other = file_journal(journal.store.path)
+    other.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
+    assert journal.last_purges() == {AT: 100}
+    other.record_intents([purge(cluster, TopicPartition("orders", 1), 60)], run_id="a", plan_digest=PLAN, at_ms=101)
+    assert len(journal.last_purges()) == 2
+
+
+def test_open_intents_end_with_a_later_run_of_the_plan(
+    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
+) -> None:
+    """An intent without an outcome is open for its plan, until a later run of the plan records an outcome."""
+    action = purge(cluster, AT, 60)
+    journal.record_intents([action], run_id="killed", plan_digest=PLAN, at_ms=100)
+    assert set(journal.open_intents(PLAN)) == {action.address}
+    assert journal.open_intents("sha256:other") == {}
+    assert run(cluster, [action], tmp_path, journal=journal).only.status is Status.APPLIED
+    assert journal.open_intents(PLAN) == {}
+
+
+def test_two_processes_append_whole_lines(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+    """With four processes in parallel, every line is complete and none is lost."""
+    script = """
+import pickle, sys
+from pathlib import Path
+from reconciler.journal.journal import ActionJournal, file_journal
+actions, journal = pickle.loads(Path(sys.argv[1]).read_bytes()), file_journal(Path(sys.argv[2]))
+for at in range(50):
+    journal.record_intents(actions, run_id=sys.argv[3], plan_digest="p", at_ms=at)
+"""
+    actions = tmp_path / "actions"
+    actions.write_bytes(pickle.dumps([purge(cluster, TopicPartition("orders", number), 60) for number in (0, 1)]))
+    runs = [
+        subprocess.Popen([sys.executable, "-c", script, str(actions), str(journal.store.path), f"run-{n}"])
+        for n in range(4)
+    ]
+    assert [each.wait(60) for each in runs] == [0, 0, 0, 0]
+    entries = list(journal.entries())
+    assert len(entries) == 4 * 50 * 2
+    assert {each.run_id for each in entries} == {f"run-{n}" for n in range(4)}
+
+
+def test_actions_that_were_not_attempted_have_no_line(
+    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
+) -> None:
+    """An interrupted run of a million actions does not write a line for each."""
+    outcomes = run(
+        cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=Ticker()
+    ).outcomes
+    assert [ended.status for ended in outcomes] == [Status.NOT_ATTEMPTED]
+    assert list(journal.entries()) == []
+
+
+def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> None:
+    """Open intents are reported with their run and end with the next outcome; other outcomes stay as they are."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", 3)
+    cluster.produce("orders", {0: 10, 1: 10, 2: 10})
+    actions = [purge(cluster, TopicPartition("orders", number), 5) for number in range(3)]
+    journal = file_journal(tmp_path / "journal.jsonl")
+    journal.record_intents(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
+    journal.record_intents(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
+    intents = journal.open_intents("sha256:plan")
+    assert set(intents) == {action.address for action in actions[:2]}
+    assert "killed" in interrupted.progress_message(intents)
+    assert "2 actions" in interrupted.progress_message(intents)
+    rechecked = [
+        Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
+        for action in (actions[0], actions[2])
+    ]
+    annotated, ended = interrupted.annotate_interrupted(rechecked, intents)
+    assert [outcome.action for outcome in annotated] == [actions[0], actions[2]]
+    assert [outcome.action for outcome in ended] == [actions[0]]
+    assert "run killed" in ended[0].detail
+    assert annotated[1] == rechecked[1]
+    journal.record_outcomes(ended, run_id="next", plan_digest="sha256:plan", at_ms=3)
+    assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
+    # The later run sent no request: the clock still runs from the intent of the killed run.
+    assert journal.last_purges()[actions[0].partition] == 1
+    assert interrupted.progress_message({}) == ""

@@ -1,0 +1,208 @@
+"""Which files are read, in which order, and that every unreadable file is reported."""
+
+import hashlib
+import os
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ManifestsInvalid, UsageError
+from reconciler.manifest.diagnostics import Diagnostic
+from reconciler.manifest.files import LARGEST_BYTES, load
+from tests.unit.manifest.broken import CLUSTER, GOOD, NOW_MS, cluster, floor, manifest
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def refused(*paths: Path) -> list[Diagnostic]:
+    with pytest.raises(ManifestsInvalid) as invalid:
+        load(paths, now_ms=NOW_MS)
+    return [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
+
+
+def test_folders_nest_and_are_sorted(tmp_path: Path) -> None:
+    """ "several files per folder, folders nest": *.yaml and *.yml below a folder, sorted, without hidden ones."""
+    write(
+        tmp_path,
+        {
+            "b/orders.yml": floor(GOOD),
+            "b/a/clicks.yaml": floor("topics: [clicks]\nkeep: {last: 5}", name="clicks"),
+            "a.yaml": CLUSTER,
+            ".git/hidden.yaml": "kind: [",
+            "b/.hidden.yaml": "kind: [",
+            "README.md": "# kind: [",
+            "b.yaml": "# nothing\n",
+        },
+    )
+    loaded = load([tmp_path], now_ms=NOW_MS)
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in loaded.files] == [
+        "a.yaml",
+        "b/a/clicks.yaml",
+        "b/orders.yml",
+        "b.yaml",
+    ]
+    assert len(loaded.policies) == 2
+
+
+def test_files_carry_their_digest(tmp_path: Path) -> None:
+    """A plan names the files it was made from by path and sha256 of their bytes; a byte order mark is a byte, too."""
+    (tmp_path / "c.yaml").write_bytes(b"\xef\xbb\xbf" + CLUSTER.encode())
+    (file,) = load([tmp_path / "c.yaml"], now_ms=NOW_MS).files
+    assert file.sha256 == hashlib.sha256(b"\xef\xbb\xbf" + CLUSTER.encode()).hexdigest()
+
+
+def test_a_named_file_needs_no_suffix(tmp_path: Path) -> None:
+    """A path on the command line is read with any suffix."""
+    write(tmp_path, {"cluster": CLUSTER})
+    assert load([tmp_path / "cluster"], now_ms=NOW_MS).clusters[0].metadata.name == "prod-eu"
+
+
+def test_locations_show_paths_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A location names a file as the command line does."""
+    write(tmp_path, {"m/c.yaml": CLUSTER, "m/a.yaml": "kind: ["})
+    monkeypatch.chdir(tmp_path)
+    assert [str(diagnostic.location) for diagnostic in refused(Path("m"))] == ["m/a.yaml:1"]
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    """Overlapping paths and links to one file do not make two manifests of one name."""
+    write(tmp_path, {"c.yaml": CLUSTER, "a.yaml": floor(GOOD)})
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "a.yaml")
+    os.link(tmp_path / "a.yaml", tmp_path / "hard.yaml")
+    assert len(load([tmp_path, tmp_path / "a.yaml", tmp_path], now_ms=NOW_MS).policies) == 1
+
+
+def test_links_to_a_parent_folder_end(tmp_path: Path) -> None:
+    """A symbolic link to a parent folder does not loop; a link to another folder is followed."""
+    write(tmp_path, {"m/c.yaml": CLUSTER, "other/a.yaml": floor(GOOD)})
+    (tmp_path / "m" / "up").symlink_to(tmp_path / "m")
+    (tmp_path / "m" / "self.yaml").symlink_to(tmp_path / "m" / "self.yaml")
+    (tmp_path / "m" / "beside").symlink_to(tmp_path / "other")
+    assert [diagnostic.code for diagnostic in refused(tmp_path / "m")] == ["M002"]
+    (tmp_path / "m" / "self.yaml").unlink()
+    assert len(load([tmp_path / "m"], now_ms=NOW_MS).policies) == 1
+
+
+def test_missing_paths_are_errors(tmp_path: Path) -> None:
+    """A mistyped path is an error that suggests the closest path; so is a dangling link."""
+    write(tmp_path, {"manifests/c.yaml": CLUSTER})
+    (only,) = refused(tmp_path / "manifest")
+    assert only.code == "M001"
+    assert f"`{tmp_path / 'manifests'}`" in only.hint
+    (only,) = refused(tmp_path / "nowhere" / "at-all")
+    assert only.code == "M001"
+    assert "`" not in only.hint, "no similar path is suggested"
+    (tmp_path / "manifests" / "gone.yaml").symlink_to(tmp_path / "gone")
+    assert [diagnostic.code for diagnostic in refused(tmp_path / "manifests")] == ["M001"]
+
+
+def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
+    """ "an empty set of manifests (never "nothing desired")": also one folder of several."""
+    write(tmp_path, {"m/c.yaml": CLUSTER, "empty/README.md": ""})
+    diagnostics = refused(tmp_path / "empty", tmp_path / "m")
+    assert [(diagnostic.code, diagnostic.location.path) for diagnostic in diagnostics] == [
+        ("M005", str(tmp_path / "empty"))
+    ]
+    assert [diagnostic.code for diagnostic in refused()] == ["M005"]
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe without a writer, a device or a socket is an error; the reader does not wait for it."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert [diagnostic.code for diagnostic in refused(tmp_path)] == ["M002"]
+    assert [diagnostic.code for diagnostic in refused(Path("/dev/null"))] == ["M002"]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s.yaml"))
+        assert [diagnostic.code for diagnostic in refused(tmp_path / "s.yaml")] == ["M002"]
+
+
+def test_an_impossible_path(tmp_path: Path) -> None:
+    """A path that no system accepts, and a file used as a folder, are errors like any other."""
+    write(tmp_path, {"c.yaml": CLUSTER})
+    assert [diagnostic.code for diagnostic in refused(Path("a\0b"))] == ["M002"]
+    assert [diagnostic.code for diagnostic in refused(Path("x" * 5000))] == ["M002"]
+    assert [diagnostic.code for diagnostic in refused(tmp_path / "c.yaml" / "d")] == ["M002"]
+
+
+def test_not_utf_8(tmp_path: Path) -> None:
+    """A file in another encoding is reported with the line, and the other files are still read."""
+    write(tmp_path, {"c.yaml": CLUSTER, "a.yaml": floor("topics: []\nkeep: {last: 5}")})
+    (tmp_path / "b.yaml").write_bytes("# one\nowner: Zoë\n".encode("latin-1"))
+    empty, encoding = refused(tmp_path)
+    assert (empty.code, encoding.code) == ("M116", "M003")
+    assert re.findall(r"line (\d+)", encoding.message) == ["2"]
+    (tmp_path / "b.yaml").write_text(CLUSTER, encoding="utf-16")
+    assert [diagnostic.code for diagnostic in refused(tmp_path)] == ["M116", "M003"]
+
+
+def test_the_size_of_a_file_is_bounded(tmp_path: Path) -> None:
+    """A file of 1 MiB is read, a file with one byte more is not."""
+    (tmp_path / "c.yaml").write_text(CLUSTER + "#" * (LARGEST_BYTES - len(CLUSTER)))
+    load([tmp_path], now_ms=NOW_MS)
+    (tmp_path / "c.yaml").write_text(CLUSTER + "#" * (LARGEST_BYTES - len(CLUSTER) + 1))
+    assert [diagnostic.code for diagnostic in refused(tmp_path)] == ["M004"]
+
+
+def test_deep_folders(tmp_path: Path) -> None:
+    """Folders may nest as deep as the system lets them: reading them does not recurse."""
+    folders = [tmp_path]
+    for _ in range(1200):
+        folders.append(folders[-1] / "d")
+        folders[-1].mkdir()
+    deepest = folders[-1] / "c.yaml"
+    deepest.write_text(CLUSTER)
+    try:
+        assert load([tmp_path], now_ms=NOW_MS).files[0].path == str(deepest)
+    finally:  # pytest removes folders recursively
+        deepest.unlink()
+        for folder in reversed(folders[1:]):
+            folder.rmdir()
+
+
+def test_file_names_that_are_no_text(tmp_path: Path) -> None:
+    """A file name may be any bytes; every rendering can still be written as UTF-8."""
+    from reconciler.manifest.diagnostics import Rendering, render
+
+    (tmp_path / os.fsdecode(b"\xff\xfe.yaml")).write_text("kind: [")
+    diagnostics = refused(tmp_path)
+    for rendering in Rendering:
+        render(diagnostics, rendering).encode("utf-8")
+
+
+def test_cluster_is_checked(tmp_path: Path) -> None:
+    """`--cluster` must be a cluster of the set."""
+    other = cluster(name="prod-us", cluster_id="9QxT2nUdS7ujRk5w1yZ4LA")
+    policy = manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-eu")
+    write(tmp_path, {"c.yaml": CLUSTER, "u.yaml": other, "a.yaml": policy})
+    loaded = load([tmp_path], now_ms=NOW_MS, cluster="prod-us")
+    assert loaded.for_cluster("prod-us").policies == ()
+    with pytest.raises(UsageError, match=r"prod-ue\b.*\bprod-eu\b"):
+        load([tmp_path], now_ms=NOW_MS, cluster="prod-ue")
+
+
+def test_same_set_whatever_the_order(tmp_path: Path) -> None:
+    """Manifest order changes nothing of what one cluster's plan is made from."""
+    write(
+        tmp_path,
+        {"c.yaml": CLUSTER, "a.yaml": floor(GOOD), "b.yaml": floor("topics: [b]\nkeep: {last: 5}", name="b")},
+    )
+    names = ["a.yaml", "b.yaml", "c.yaml"]
+    forwards = load([tmp_path / name for name in names], now_ms=NOW_MS)
+    backwards = load([tmp_path / name for name in reversed(names)], now_ms=NOW_MS)
+    assert forwards.for_cluster() == backwards.for_cluster()
+
+
+def test_the_case_of_the_suffix_does_not_matter(tmp_path: Path) -> None:
+    """A protection in second.YAML was once ignored silently."""
+    for name in ("first.yaml", "second.YAML", "third.Yml"):
+        (tmp_path / name).write_text(
+            cluster(name=name.partition(".")[0], cluster_id=f"id-of-{name:>18}".replace(" ", "-"))
+        )
+    manifests = load([tmp_path], now_ms=NOW_MS)
+    assert [entry.metadata.name for entry in manifests.clusters] == ["first", "second", "third"]

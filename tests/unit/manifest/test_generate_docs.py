@@ -1,0 +1,146 @@
+"""The pages about manifests: their generated parts are up to date, and their examples are valid."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import ManifestsInvalid, SecretMissing
+from reconciler.manifest.diagnostics import Rendering, render
+from reconciler.manifest.error_codes import CODES
+from reconciler.manifest.files import load
+from reconciler.manifest.secrets import resolve
+from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
+from tools import generate_docs
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+KIND_PAGES = sorted((DOCS / "kinds").glob("*.md"))
+
+
+def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
+    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most examples hold no policy."""
+    for name, text in {"cluster.yaml": CLUSTER, **files}.items():
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+    try:
+        loaded = load(sorted(Path().iterdir()), now_ms=NOW_MS)
+        reported = loaded.warnings
+        if code == "M501":
+            resolve(loaded.for_cluster().cluster, environment={})
+    except ManifestsInvalid as invalid:
+        reported = invalid.diagnostics
+    except SecretMissing as missing:
+        return f"error: {missing}\n"
+    return render(
+        [diagnostic for diagnostic in reported if diagnostic.code != "M403" or code == "M403"], Rendering.TEXT
+    )
+
+
+def unreadable(folder: Path) -> Mapping[str, Path]:
+    """Return M code → path, for each code that is about a file and not about its text."""
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "latin.yaml").write_bytes("owner: Zoë\n".encode("latin-1"))
+    (folder / "export.yaml").write_bytes(b"#" * 2_000_000)
+    (folder / "empty").mkdir()
+    (folder / "dump.yaml").write_text("".join(f"field{number}:\n" for number in range(1000)))
+    return {
+        "M001": Path("manifest"),
+        "M002": Path("pipe.yaml"),
+        "M003": Path("latin.yaml"),
+        "M004": Path("export.yaml"),
+        "M005": Path("empty"),
+        "M006": Path("dump.yaml"),
+    }
+
+
+def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, tuple[Mapping[str, str], str]]:
+    """M code → (file name → text, the output of `validate`)."""
+    examples: dict[str, tuple[Mapping[str, str], str]] = {}
+    for code, files in BROKEN.items():
+        (folder / code).mkdir()
+        monkeypatch.chdir(folder / code)
+        written = {name: text for name, text in files.items() if text}
+        examples[code] = (written, output_of(dict(files), folder / code, code=code))
+    (folder / "files").mkdir()
+    monkeypatch.chdir(folder / "files")
+    for code, path in unreadable(folder / "files").items():
+        with pytest.raises(ManifestsInvalid) as refused:
+            load([path], now_ms=NOW_MS)
+        output = render([found for found in refused.value.diagnostics if found.code == code], Rendering.TEXT)
+        assert output.startswith(f"error[{code}]")
+        examples[code] = ({f"$ reconciler validate {path}": ""}, output)
+    return examples
+
+
+def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
+    fresh = generate_docs.fill_sections(page.read_text(encoding="utf-8"), sections)
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(fresh, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == fresh, (
+        f"{page.name} is stale: UPDATE_DOCS=1 python -m pytest tests/unit/manifest/test_generate_docs.py"
+    )
+
+
+def test_the_catalogue_of_errors_shows_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/errors.md has an entry for each M code, with the output of a broken example (UPDATE_DOCS=1 rewrites it)."""
+    assert_fresh(DOCS / "errors.md", {"errors": generate_docs.error_catalogue(broken_examples(tmp_path, monkeypatch))})
+
+
+def test_the_catalogue_of_block_codes_is_up_to_date() -> None:
+    """docs/block-codes.md has an entry for each B code (UPDATE_DOCS=1 rewrites it)."""
+    assert_fresh(DOCS / "block-codes.md", {"block codes": generate_docs.block_catalogue()})
+
+
+@pytest.mark.parametrize("page", KIND_PAGES, ids=lambda page: page.stem)
+def test_the_fields_of_a_kind_are_up_to_date(page: Path) -> None:
+    """Each page of docs/kinds has the table of the fields of its kind (UPDATE_DOCS=1 rewrites it)."""
+    kind = page.stem.title().replace("-", "")
+    assert f"<!-- generated: fields {kind} -->" in page.read_text(encoding="utf-8")
+    assert_fresh(page, generate_docs.field_tables())
+
+
+@pytest.mark.parametrize("code", sorted(BROKEN))
+def test_each_broken_example_yields_its_code(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken example of each code is refused, or warned about, with that code and no other."""
+    monkeypatch.chdir(tmp_path)
+    codes = re.findall(r"^\w+(?:\[|: )(M\d+)", output_of(dict(BROKEN[code]), tmp_path, code=code), re.MULTILINE)
+    assert codes
+    assert set(codes) == {code}
+
+
+def test_every_code_has_a_broken_example(tmp_path: Path) -> None:
+    """No code without an example in the docs."""
+    assert set(CODES) == set(BROKEN) | set(unreadable(tmp_path))
+
+
+@pytest.mark.parametrize("page", [DOCS / "manifests.md", *KIND_PAGES], ids=lambda page: page.stem)
+def test_examples_of_the_docs_are_valid(page: Path, tmp_path: Path) -> None:
+    """Every manifest that a page shows is valid, beside the Cluster and the policy that it needs."""
+    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for index, block in enumerate(blocks):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        (folder / "example.yaml").write_text(block, encoding="utf-8")
+        if "kind: Cluster" not in block:
+            (folder / "cluster.yaml").write_text(CLUSTER, encoding="utf-8")
+        if "kind: Waiver" in block:
+            floor = BROKEN["M114"]["orders.yaml"].replace("orders", "clicks").replace(": clicks\n", ": [clicks]\n")
+            (folder / "floor.yaml").write_text(floor.replace(", last: '100'", ""), encoding="utf-8")
+        load([folder], now_ms=NOW_MS)
+
+
+def test_codes_without_an_example_have_their_explanation() -> None:
+    """An entry without an example holds the title and the explanation."""
+    code, entry = next(iter(CODES.items()))
+    catalogue = generate_docs.error_catalogue({})
+    assert catalogue.startswith(f"## {code} {entry.title}\n\n{generate_docs.wrap(entry.explanation)}\n")
+
+
+def test_unknown_sections_are_errors() -> None:
+    """A marker in the docs without generated text is an error, not an empty section."""
+    with pytest.raises(KeyError):
+        generate_docs.fill_sections("<!-- generated: nothing -->\n<!-- end -->", {})

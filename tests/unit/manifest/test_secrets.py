@@ -1,0 +1,249 @@
+"""Secrets are resolved on connecting and not before, and no output shows them."""
+
+import logging
+import pickle
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser as sre_parser  # type: ignore[attr-defined]
+from typing import Any
+
+import pytest
+
+from reconciler.errors import ManifestsInvalid, SecretMissing
+from reconciler.manifest import diagnostics
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.files import load
+from reconciler.manifest.secrets import ResolvedClient, resolve
+from reconciler.policies.cluster import Cluster
+from tests.golden.wording import mentions
+from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
+from tests.unit.manifest.checking import outcome
+
+PLANTED = "planted-4f2c9aa-hunter2"
+
+
+def loaded(text: str, folder: Path) -> Cluster:
+    (folder / "cluster.yaml").write_text(text, encoding="utf-8")
+    return load([folder / "cluster.yaml"], now_ms=NOW_MS).for_cluster().cluster
+
+
+def missing(text: str, folder: Path, **environment: str) -> str:
+    with pytest.raises(SecretMissing) as invalid:
+        resolve(loaded(text, folder), environment=environment)
+    assert invalid.value.__cause__ is None
+    return str(invalid.value)
+
+
+def test_references_are_resolved(tmp_path: Path) -> None:
+    """`${env:…}` and `${file:…}`, relative to the manifest's folder; other values as librdkafka writes them."""
+    (tmp_path / "password").write_text("s3cret\r\n")
+    text = cluster(
+        "client:\n  sasl.username: ${env:USER_NAME}\n  sasl.password: ${file:password}\n"
+        "  client.id: 'reconciler on ${env:HOST} for ${env:USER_NAME}'\n  log_level: 3\n  enable.ssl.certificate.verification: true"
+    )
+    resolved = resolve(loaded(text, tmp_path), environment={"USER_NAME": "me", "HOST": "h"})
+    assert resolved.properties == {
+        "sasl.username": "me",
+        "sasl.password": "s3cret",
+        "client.id": "reconciler on h for me",
+        "log_level": "3",
+        "enable.ssl.certificate.verification": "true",
+    }
+    assert resolved.bootstrap == ("broker-1:9093",)
+
+
+def test_absolute_files(tmp_path: Path) -> None:
+    """A file may have an absolute path, as a mounted secret has."""
+    (tmp_path / "elsewhere").write_text("s3cret")
+    text = cluster(f"client: {{sasl.password: '${{file:{tmp_path / 'elsewhere'}}}'}}")
+    assert resolve(loaded(text, tmp_path)).properties == {"sasl.password": "s3cret"}
+
+
+def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ "resolved as late as possible": validating needs no secret, and the value is the one of the moment of connecting."""
+    monkeypatch.delenv("KAFKA_SECRET_OF_TEST", raising=False)
+    reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
+    monkeypatch.setenv("KAFKA_SECRET_OF_TEST", "late")
+    assert resolve(reported).properties == {"sasl.password": "late"}
+
+
+def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
+    """bootstrapServers may be references, too; one variable may hold several, comma-separated."""
+    text = cluster().replace("broker-1:9093", "'${env:SERVERS}', 'c:3'")
+    assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap == ("a:1", "b:2", "c:3")
+
+
+def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
+    """The error names manifest, key, and variable or file of each reference, and no value."""
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "latin").write_bytes("Zoë".encode("latin-1"))
+    (tmp_path / "large").write_bytes(b"x" * 2_000_000)
+    text = cluster(
+        "client:\n  sasl.password: ${env:A}\n  ssl.key.password: ${env:B}\n  ssl.key.pem: ${file:nowhere}\n"
+        "  ssl.keystore.password: ${file:empty}\n  sasl.username: ${file:latin}\n  client.id: ${file:large}"
+    ).replace("broker-1:9093", "'${env:C}'")
+    head, *reasons = missing(text, tmp_path, B="").split("; ")
+    assert head.startswith(f"M501 Cluster/prod-eu ({tmp_path / 'cluster.yaml'}:1): spec.bootstrapServers[0]: ")
+    assert mentions(head, "variable C")
+    for reason, field, *facts in zip(
+        reasons,
+        ("sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.username", "client.id"),
+        ("variable A", "variable B", "file nowhere", "file empty", "file latin", "file large"),
+        ("set", "empty", "No such file or directory", "empty", "UTF-8", "large"),
+        strict=True,
+    ):
+        assert mentions(reason, f"spec.client.{field}", *facts)
+
+
+def test_repr_hides_values(tmp_path: Path) -> None:
+    """Neither repr nor str of the resolved client shows a value."""
+    reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
+    resolved = resolve(reported, environment={"P": PLANTED})
+    assert resolved.properties["sasl.password"] == PLANTED
+    assert PLANTED not in f"{resolved!r} {resolved!s}"
+    assert isinstance(pickle.loads(pickle.dumps(resolved)), ResolvedClient)
+
+
+LITERAL = {
+    "in its place": f"client: {{sasl.password: {PLANTED}}}",
+    "quoted": f'client: {{sasl.password: "{PLANTED}"}}',
+    "in a block": f"client:\n  ssl.key.pem: |\n    -----BEGIN\n    {PLANTED}\n    -----END",
+    "folded": f"client:\n  sasl.password: >-\n    a\n    {PLANTED}",
+    "as a list": f"client:\n  sasl.password: [{PLANTED}]",
+    "as a mapping": f"client:\n  sasl.password: {{a: {PLANTED}}}",
+    "at the wrong level": f"sasl.password: {PLANTED}",
+    "beside another error": f"client: {{group.id: x, sasl.password: {PLANTED}, zzz: [1]}}",
+    "beside an unknown field": f"clent: {{sasl.password: {PLANTED}}}",
+    "as an alias": f"client: {{sasl.password: *{PLANTED}}}",
+    "as an anchor": f"client: {{sasl.password: &{PLANTED} x}}",
+    "as a tag": f"client: {{sasl.password: !{PLANTED} x}}",
+    "twice": f"client: {{sasl.password: {PLANTED}, sasl.password: {PLANTED}2}}",
+    "with an invisible character": f"client: {{sasl.password: {PLANTED}\u200b}}",
+    "with a half reference": f"client: {{sasl.password: '${{env:X}}{PLANTED}'}}",
+    "in a URL": f"client: {{sasl.oauthbearer.token.endpoint.url: 'https://me:{PLANTED}@idp/'}}",
+    "before a break": f"client:\n  sasl.password: {PLANTED}\n  a: [",
+    "in the break": f"client: {{sasl.password: {PLANTED} ]",
+    "in an open quote": f"client:\n  sasl.password: '{PLANTED}\n  a: b",
+    "in an open block": f"client:\n  ssl.key.pem: |\n    {PLANTED}\n   \t{PLANTED}: [",
+    "merged": f"<<: {{client: {{sasl.password: {PLANTED}}}}}",
+    "under a key that is none": f"client: {{[sasl.password]: {PLANTED}, *x : {PLANTED}, ~: {PLANTED}}}",
+    "twice in a mapping": f"client: {{a: 1}}\nclient: {{sasl.password: {PLANTED}}}",
+    "too deep": f"client: {{sasl.password: {'[' * 20}{PLANTED}",
+    "in a broken URL": f"client: {{url: 'https://me:{PLANTED}@idp/', a: [",
+}
+
+
+@pytest.mark.parametrize("how", sorted(LITERAL))
+def test_no_output_shows_a_planted_secret(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A secret in a manifest is refused, and no rendering, repr, traceback or log shows it."""
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "cluster.yaml").write_text(cluster(LITERAL[how]), encoding="utf-8")
+    with pytest.raises(ManifestsInvalid) as invalid:
+        load([tmp_path], now_ms=NOW_MS)
+    reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
+    shown = [render(reported, rendering) for rendering in Rendering]
+    shown += [
+        repr(reported),
+        repr(invalid.value),
+        str(invalid.value),
+        "".join(traceback.format_exception(invalid.value)),
+    ]
+    shown += [caplog.text, *capfd.readouterr()]
+    assert reported
+    assert PLANTED not in "".join(shown)
+
+
+def test_no_output_shows_a_secret_behind_a_reference(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The value of a reference is in no error and no traceback, even if another reference fails."""
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "file").write_text(PLANTED)
+    text = cluster("client:\n  sasl.password: ${env:P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:GONE}")
+    with pytest.raises(SecretMissing) as invalid:
+        resolve(loaded(text, tmp_path), environment={"P": PLANTED})
+    shown = [
+        str(invalid.value),
+        repr(invalid.value),
+        "".join(traceback.format_exception(invalid.value)),
+        caplog.text,
+        *capfd.readouterr(),
+    ]
+    assert PLANTED not in "".join(shown)
+
+
+def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
+    """Masking a secret does not change the rest of the line or other lines."""
+    _, reported = outcome({"c.yaml": cluster(f"client: {{sasl.password: {PLANTED}, group.id: x}}")})
+    assert {diagnostic.source_line for diagnostic in reported if diagnostic.code != "M403"} == {
+        f"  client: {{sasl.password: {'*' * len(PLANTED)}, group.id: x}}"
+    }
+    _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
+    assert [diagnostic.code for diagnostic in reported] == ["M101"]
+    assert "not shown" not in render(reported, Rendering.TEXT)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"client: {{sasl.mechanism: PLAIN, sasl.password:{PLANTED}}}",
+        f'client: "sasl.password={PLANTED}"',
+        f"client: ['sasl.password = {PLANTED} and {PLANTED}']",
+        f"client: {{Sasl.Password: {PLANTED}}}",
+        f"client:\n  SASL.PASSWORD : {PLANTED} # {PLANTED}",
+        f"sasl.password={PLANTED}: x",
+        f"sasl.password={PLANTED}: {{a: b}}",
+        f"client: {{sasl.password={PLANTED}: {{a: b}}}}",
+        f"client:\n  sasl.password={PLANTED}: !x {PLANTED}",
+        f"client:\n  sasl.password {PLANTED}",
+        f'client: "sasl.password", "{PLANTED}"',
+        f"client: [[sasl.password, {PLANTED}]]",
+        f"client: {{sasl.mechanism: PLAIN, ssl.key.password {PLANTED}}}",
+        f"client: {{ssl.key:{PLANTED}}}",
+        f"client: {{security.protocol: SSL, ssl.key.pem {PLANTED}: x, sasl.oauthbearer.config {PLANTED}}}",
+    ],
+)
+@pytest.mark.parametrize("chosen", Rendering)
+def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Rendering) -> None:
+    """A missing blank makes property and secret one key; text instead of a mapping; other letter case."""
+    _, reported = outcome({"c.yaml": cluster(spec)})
+    assert any(diagnostic.severity == "error" for diagnostic in reported)
+    assert PLANTED not in render(reported, chosen)
+
+
+@pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
+def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pattern[str]) -> None:
+    """Every repetition is bounded: a line of secret-like words once took half a minute, and quadratic time."""
+
+    def longest(parsed: Any) -> Iterator[int]:
+        for kind, given in parsed:
+            if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+                yield given[1]
+            for part in given if isinstance(given, tuple | list) else (given,):
+                for inner in part if isinstance(part, list) else (part,):
+                    if isinstance(inner, sre_parser.SubPattern):
+                        yield from longest(inner)
+
+    reported = list(longest(sre_parser.parse(pattern.pattern)))
+    assert reported
+    assert max(reported) < sre.MAXREPEAT
+
+
+def test_the_examples_of_the_documents_show_no_secret() -> None:
+    """The output for the broken example of M211 masks the secret."""
+    _, reported = outcome(BROKEN["M211"])
+    assert "correct-horse" not in render(reported, Rendering.TEXT)
+
+
+def test_policies_hold_no_client(tmp_path: Path) -> None:
+    """Resolving does not change the Cluster: it holds references, not values."""
+    text = cluster("client: {sasl.password: '${env:P}'}")
+    (tmp_path / "orders.yaml").write_text(floor(GOOD))
+    reported = loaded(text, tmp_path)
+    resolve(reported, environment={"P": PLANTED})
+    assert PLANTED not in reported.model_dump_json()

@@ -1,0 +1,270 @@
+"""The YAML reader: positions, values of unquoted scalars, and the parts of YAML that are refused."""
+
+import pytest
+
+from reconciler.manifest.nodes import INVALID, Node, Span, enclosing_path
+from reconciler.manifest.yaml import DEEPEST, MOST_SHOWN, plain_value, read
+
+IGNORABLE = (
+    *((code, code) for code in (0xAD, 0x34F, 0x61C, 0x3164, 0xFEFF, 0xFFA0)),
+    *((0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F)),
+    *((0xFE00, 0xFE0F), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+)
+"""Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt)."""
+
+
+def root(text: str) -> Node:
+    result = read(text)
+    assert result.complete
+    assert not result.errors
+    assert not result.documents[0].errors
+    return result.documents[0].root
+
+
+def error_codes(text: str) -> list[str]:
+    result = read(text)
+    return [error.code for error in result.errors] + [error.code for d in result.documents for error in d.errors]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("0", 0),
+        ("1_000_000", 1_000_000),
+        ("1.5", 1.5),
+        ("-0.5", -0.5),
+        ("true", True),
+        ("FALSE", False),
+        ("yes", "yes"),
+        ("off", "off"),
+        ("12:30:45", "12:30:45"),
+        ("1.2.3", "1.2.3"),
+        ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z"),
+        ("2026-11-01", "2026-11-01"),
+        ("-", "-"),
+        ("1_0", INVALID),
+        ("010", INVALID),
+        ("0x1F", INVALID),
+        ("0o17", INVALID),
+        ("0b1", INVALID),
+        ("+5", INVALID),
+        ("1e3", INVALID),
+        ("1.5E-3", INVALID),
+        (".5", INVALID),
+        ("5.", INVALID),
+        (".inf", INVALID),
+        ("-.INF", INVALID),
+        (".nan", INVALID),
+        ("9" * 5000, INVALID),
+        ("", INVALID),
+        ("~", INVALID),
+        ("Null", INVALID),
+    ],
+)
+def test_unquoted_scalars_have_the_value_of_all_readers(text: str, value: object) -> None:
+    """An unquoted scalar has the value that all YAML readers agree on, or it is invalid."""
+    found = plain_value(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_quoted_scalars_stay_text() -> None:
+    """Quotes make text of anything."""
+    assert root("{a: '7', b: \"true\", c: '', d: \"~\"}\n").value == {"a": "7", "b": "true", "c": "", "d": "~"}
+
+
+def test_instants_need_no_quotes() -> None:
+    """A timestamp stays the text it is: `since: 2026-11-01T00:00:00Z` is fine unquoted."""
+    assert root("since: 2026-11-01T00:00:00Z\n").value == {"since": "2026-11-01T00:00:00Z"}
+
+
+def test_every_node_knows_its_span() -> None:
+    """YAML is read with positions: each key and each value knows its lines and columns."""
+    top = root("spec:\n  topics: [orders, clicks]\n  keep:\n    last: 5\n")
+    key, topics = top.entries["spec"][1].entries["topics"]
+    assert key is not None
+    assert key.span == Span(2, 3, 2, 9)
+    assert topics.span == Span(2, 11, 2, 27)
+    assert topics.entries["1"][1].span == Span(2, 20, 2, 26)
+    assert top.entries["spec"][1].entries["keep"][1].entries["last"][1].span == Span(4, 11, 4, 12)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_lines_end_as_they_end(newline: str) -> None:
+    """Windows and old Macintosh line ends count as one line end."""
+    top = root(f"a: 1{newline}b: 2{newline}")
+    assert top.entries["b"][1].span == Span(2, 4, 2, 5)
+
+
+def test_several_documents() -> None:
+    """Several documents per file."""
+    assert [d.root.value for d in read("a: 1\n---\nb: 2\n...\n---\nc: 3\n").documents] == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_a_comment_is_no_document() -> None:
+    """A file of comments holds nothing."""
+    assert read("# nothing\n\n").documents == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a: [\n", "M101"),
+        ("a: 'x\n", "M101"),
+        ("a:\t- b\n", "M101"),
+        ("\ta: b\n", "M101"),
+        ("a: b: c\n", "M101"),
+        ('a: "\\q"\n', "M101"),
+        ('a: "\\UFFFFFFFF"\n', "M101"),
+        ("a: !!undefined!x y\n", "M101"),
+        ("a: @x\n", "M101"),
+        ("%YAML 1.1\n---\na: 1\n", "M102"),
+        ("%YAML 1.2\n---\na: 1\n", "M102"),
+        ("%YAML 2.0\n---\na: 1\n", "M102"),
+        ("%YAML\n", "M102"),
+        ("%TAG ! tag:x,2000:\n---\na: 1\n", "M102"),
+        ("%WHATEVER x\n---\na: 1\n", "M102"),
+        ("a: 1\n...\n# then\n%YAML 1.2\n---\nb: 1\n", "M102"),
+        ("a: !!str 1\n", "M103"),
+        ("a: !mine 1\n", "M103"),
+        ("a: ! 1\n", "M103"),
+        ("!!map {a: 1}\n", "M103"),
+        ("a: !!seq [1]\n", "M103"),
+        ("a: &x 1\n", "M104"),
+        ("a: *x\n", "M104"),
+        ("&x {a: 1}\n", "M104"),
+        ("*x\n", "M104"),
+        ("<<: {a: 1}\nb: 2\n", "M105"),
+        ("- a\n", "M106"),
+        ("text\n", "M106"),
+        ("7\n", "M106"),
+        ("---\n", "M106"),
+        ("a: 1\na: 2\n", "M107"),
+        ('a: 1\n"a": 2\n', "M107"),
+        ('{0: 1, "0": 2}\n', "M107"),
+        ("{1000: 1, 1_000: 2}\n", "M107"),
+        ("a: x\u200by\n", "M108"),
+        ("a: 1 # \u202e\n", "M108"),
+        ("a: \u0085\n", "M108"),
+        ("a: \ufeff\n", "M108"),
+        ("a: \U000e0041\n", "M108"),
+        ("a: \x00\n", "M108"),
+        ("a: " + "[" * DEEPEST + "]" * DEEPEST + "\n", "M109"),
+        ("a: 010\n", "M110"),
+        ("[a]: 1\n", "M111"),
+        ("{a: 1}: 1\n", "M111"),
+        ("? [x, [y]]\n: 1\n", "M111"),
+        ("~: 1\n", "M111"),
+        (": 1\n", "M111"),
+        ("a:\n", "M116"),
+        ("a: [1, ~]\n", "M116"),
+        ("a: {b: null}\n", "M116"),
+    ],
+)
+def test_parts_of_yaml_that_are_refused(text: str, code: str) -> None:
+    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate keys: each has its code."""
+    assert error_codes(text) == [code]
+
+
+def test_an_undefined_tag_handle_is_reported() -> None:
+    """A tag with a handle that no directive defines stops the result; it does not crash it."""
+    assert error_codes("a: !x!y 1\n") == ["M101"]
+
+
+def test_quoted_merge_key_is_an_ordinary_key() -> None:
+    """Only the unquoted << merges."""
+    assert root('"<<": 1\n').value == {"<<": 1}
+
+
+def test_documents_before_a_syntax_error_are_read() -> None:
+    """A syntax error in the third document leaves the first two."""
+    result = read("a: 1\n---\nb: 2\n---\nc: [\n")
+    assert [document.root.value for document in result.documents] == [{"a": 1}, {"b": 2}]
+    assert not result.complete
+
+
+def test_a_syntax_error_has_a_path() -> None:
+    """The path to the last position is known, through lists and mappings."""
+    assert read("a:\n  - b: [1, {c: [}\n").unfinished[1] == ("a", 0, "b", 1, "c")
+    assert read("? [1, [\n").unfinished[1] == ()
+    assert read("%YAML 3\n---\n").unfinished == (None, ())
+
+
+def test_a_syntax_error_before_any_event() -> None:
+    """An error before the first event points at the start of the file."""
+    (error,) = read('"\\UFFFFFFFF": 1\n').errors
+    assert error.span.line == 1
+
+
+@pytest.mark.parametrize(
+    "char",
+    [
+        *(chr(code) for code in (0xA0, 0x1680, 0x2003, 0x202F, 0x205F, 0x2800, 0x3000, 0xE000, 0xF0000, 0xFFFC)),
+        *(chr(code) for low, high in IGNORABLE for code in (low, (low + high) // 2, high)),
+        *(
+            chr(code)
+            for code in (0xFDD0, 0xFDEF, *(plane * 0x10000 + end for plane in range(17) for end in (0xFFFE, 0xFFFF)))
+        ),
+    ],
+    ids=lambda char: f"U+{ord(char):04X}",
+)
+def test_invisible_characters_are_refused(char: str) -> None:
+    """Blanks, ignorable code points and non-characters: one in a protection once made it protect nothing."""
+    assert "M108" in error_codes(f"protect: [billing{char}]\n")
+
+
+def test_letters_with_marks_are_accepted() -> None:
+    """Names and reasons may hold any visible letters, composed or not, and emoji without a selector."""
+    text = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
+    assert root(f"a: {text}\n").entries["a"][1].value == text
+
+
+def test_invisible_characters_hide_nothing_else() -> None:
+    """Each invisible character is reported with its code point, and the rest of the file is read."""
+    result = read("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
+    assert [error.code for error in result.errors] == ["M108", "M108"]
+    assert [error.message[-6:] for error in result.errors] == ["U+200B", "U+202E"]
+    assert [error.span for error in result.errors] == [Span(1, 5, 1, 6), Span(3, 4, 3, 5)]
+    assert result.errors[0].hint.count('"\\u200B"') == 1
+    assert read("a: \U000e0041\n").errors[0].hint.count('"\\U000E0041"') == 1
+    assert result.documents[0].root.value["b"] == [1, 1]
+    assert result.documents[0].root.value["a"] is INVALID
+
+
+def test_a_flood_of_invisible_characters_is_bounded() -> None:
+    """A line of invisible characters yields a bounded number of errors."""
+    assert len(read("a: " + "\u200b" * 5000).errors) == MOST_SHOWN
+
+
+def test_duplicate_keys_cite_both_places() -> None:
+    """Unknown and duplicate keys (citing both places)."""
+    (error,) = read("topics: [a]\nkeep: 1\ntopics: [b]\n").documents[0].errors
+    assert error.span == Span(3, 1, 3, 7)
+    assert [span for span, _ in error.related] == [Span(1, 1, 1, 7)]
+
+
+def test_keys_that_are_one_to_python_stay_two() -> None:
+    """True, 1.0 and 1 are one key to a dict; {1: 5, true: 9} once meant {1: 9}."""
+    assert root("{1: 5, true: 9, 1.0: 7}\n").value == {1: 5, "true": 9, "1.0": 7}
+
+
+def test_container_of_a_position() -> None:
+    """The path of the innermost list or mapping around a position."""
+    top = root("a: 1\nspec:\n  topics: [x, {deep: [y]}]\n")
+    assert enclosing_path(top, Span(3, 22, 3, 23)) == ("spec", "topics", 1, "deep")
+    assert enclosing_path(top, Span(1, 4, 1, 5)) == ()
+
+
+def test_hints_for_breaks() -> None:
+    """A break in the YAML says what to look at; where it began is cited if that is another line."""
+    (error,) = read("a: [1\nb: 2\n").errors
+    assert "bracket" in error.hint
+    assert [span.line for span, _ in error.related] == [1]
+    (error,) = read("a: b: c\n").errors
+    assert error.related == ()
+    assert "quote" in error.hint
+    (error,) = read("a: !x!y 1\n").errors
+    assert error.hint
+    assert error.related == ()

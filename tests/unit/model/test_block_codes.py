@@ -1,0 +1,30 @@
+"""The table of codes: complete, and nothing in it that nobody says."""
+
+import re
+from pathlib import Path
+
+import reconciler
+from reconciler.model.block_codes import REASONS
+
+SOURCES = [
+    path
+    for folder in ("model", "policies", "operations", "plan")
+    for path in (Path(reconciler.__file__).parent / folder).rglob("*.py")
+]
+
+
+def test_every_code_that_is_said_is_explained_and_the_other_way_round() -> None:
+    """`explain CODE` answers for each code of a plan."""
+    said = {code for path in SOURCES for code in re.findall(r'code="(B[0-9]{3})"', path.read_text())}
+    assert said == set(REASONS)
+
+
+def test_codes_are_listed_in_order_with_words_for_strangers() -> None:
+    assert list(REASONS) == sorted(REASONS)
+    for code, reason in REASONS.items():
+        assert re.fullmatch(r"B[1-9][0-9]{2}", code)
+        assert reason.title
+        assert not reason.title.endswith(".")
+        assert reason.explanation.endswith(".")
+        assert len(reason.explanation.split()) > 15
+    assert REASONS["B204"].title == "another group is behind the floor"

@@ -1,0 +1,42 @@
+"""What a union of needs asks for, and which of them want Spark."""
+
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+
+TOPICS = (Selector("orders"),)
+
+
+def test_the_union_asks_for_what_each_part_asks_for() -> None:
+    one, two = TopicRequest(topics=TOPICS), TopicRequest(topics=TOPICS, offsets=True)
+    group = GroupRequest(groups=(Selector("g"),))
+    union = ScanRequest.union(
+        iter(
+            [
+                ScanRequest(topics=(one,), topic_records=True),
+                ScanRequest(topics=(two,), groups=(group,), cluster_records=True),
+            ]
+        )
+    )
+    assert union == ScanRequest(topics=(one, two), groups=(group,), topic_records=True, cluster_records=True)
+    assert ScanRequest.union([]) == ScanRequest()
+
+
+def test_metadata_and_listings_need_no_spark() -> None:
+    plain = ScanRequest(
+        topics=(TopicRequest(topics=TOPICS),), groups=(GroupRequest(groups=TOPICS),), topic_records=True
+    )
+    assert (plain.offsets, plain.readers, plain.commit_log, plain.spark) == (False, False, False, False)
+
+
+def test_offsets_and_the_clusters_records_need_spark() -> None:
+    for wish in (ScanRequest(topics=(TopicRequest(topics=TOPICS, offsets=True),)), ScanRequest(cluster_records=True)):
+        assert (wish.offsets, wish.commit_log, wish.spark) == (True, False, True)
+
+
+def test_readers_named_groups_and_evidence_need_the_commit_log() -> None:
+    """The guard looks at every group the cluster may hold, so readers want the log's group ids, too."""
+    for need in (TopicRequest(topics=TOPICS, readers=True), TopicRequest(topics=TOPICS, named_groups=frozenset({"g"}))):
+        wish = ScanRequest(topics=(need,))
+        assert (wish.readers, wish.commit_log, wish.spark) == (True, True, True)
+    evidence = ScanRequest(groups=(GroupRequest(groups=TOPICS, activity=True),))
+    assert (evidence.readers, evidence.commit_log, evidence.spark) == (False, True, True)

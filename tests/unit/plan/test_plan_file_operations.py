@@ -1,0 +1,46 @@
+"""An operation that exists only in this test is written, read, counted and described without a change of the codec."""
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import ClassVar
+
+import jsonschema
+import pytest
+
+from reconciler import operations
+from reconciler.errors import PlanUnusable
+from reconciler.operations import DeleteRecords
+from reconciler.plan import plan_file
+from tests.strategies.examples import digest_by_hand, plan, plan_text, purge, removal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive(DeleteRecords):
+    """Copy records to another place, then remove them."""
+
+    OPERATION: ClassVar[str] = "archive"
+
+    bucket: str
+
+
+def archive() -> Archive:
+    action = purge()
+    return Archive(bucket="cold", **{field.name: getattr(action, field.name) for field in fields(action)})
+
+
+def test_a_new_operation_needs_no_change_of_the_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, Archive))
+    path = tmp_path / "plan.json"
+    whole = plan(removal(), archive())
+    plan_file.write(whole, path)
+    assert plan_file.read(path) == whole
+    written = json.loads(plan_text(whole))
+    assert written["summary"]["archive"] == 1
+    assert written["summary"]["records_removed_max"] == 97_213
+    assert written["actions"][1]["bucket"] == "cold"
+    assert written["plan_digest"] == digest_by_hand(written) == plan_file.digest(whole)
+    jsonschema.Draft202012Validator(plan_file.schema()).validate(written)
+    monkeypatch.undo()
+    with pytest.raises(PlanUnusable, match="operation is 'archive', expected one of"):
+        plan_file.read(path)

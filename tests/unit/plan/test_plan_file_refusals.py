@@ -1,0 +1,437 @@
+"""A plan file that is not exactly as it was written is refused, by line and reason, and nothing of it is believed."""
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler import __version__
+from reconciler.errors import PlanUnusable
+from reconciler.model.names import Address, SourceLocation
+from reconciler.model.plan import LimitVerdict, ManifestFile, Plan, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.operations.delete_records import AcceptedLag
+from reconciler.plan import plan_file
+from reconciler.plan.plan_file import approved_fields
+from tests.strategies import plans as made
+from tests.strategies.examples import (
+    blocked,
+    digest_by_hand,
+    election,
+    plan,
+    plan_text,
+    purge,
+    removal,
+    satisfied,
+    waiting,
+)
+
+WHOLE = plan(
+    purge(skips=(("billing", 52_000),)),
+    removal(),
+    election(),
+    blocked(),
+    blocked("RetentionFloor/orders-gdpr/orders[6]", unread=True),
+    waiting("RetentionFloor/streams/repartition[0]"),
+    *[satisfied(f"LeaderPolicy/all/x[{number}]") for number in (0, 1, 2, 5)],
+)
+TEXT = plan_text(WHOLE)
+
+
+def refused(text: str | bytes, tmp_path: Path) -> str:
+    """The message with which a file of this text is refused, by reading it whole and by streaming it."""
+    path = tmp_path / "plan.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(PlanUnusable) as found:
+        plan_file.read(path)
+    with pytest.raises(PlanUnusable):
+        plan_file.open_plan(path)
+    assert found.value.exit_code == 4
+    assert "nothing was done" in str(found.value)
+    return str(found.value)
+
+
+def signed(text: str) -> str:
+    """The text with a digest that fits its actions: a forger who can compute sha256."""
+    parsed = json.loads(text)
+    return re.sub("sha256:[0-9a-f]{64}", digest_by_hand(parsed), text)
+
+
+def test_the_example_is_read() -> None:
+    """The refusals below are about their edits, and not about the example."""
+    assert signed(TEXT) == TEXT
+
+
+HEAD = b'{\n"format_version": "2.0",\n"kind": "Plan",\n'
+EDITS = [
+    ('"format_version": "2.0"', '"format_version": "3.0"', "this program reads 2.x"),
+    ('"format_version": "2.0"', '"format_version": "1.0"', "this program reads 2.x"),
+    ('"format_version": "2.0"', '"format_version": 2.0', "no beginning of a plan"),
+    ('"format_version": "2.0"', '"format_version": "2.0.0"', "no beginning of a plan"),
+    ('"format_version": "2.0",\n', "", "no beginning of a plan"),
+    ('"kind": "Plan"', '"kind": "Results"', "no beginning of a plan"),
+    ('"kind": "Plan",\n', "", "no beginning of a plan"),
+    ('"targets": [],\n', "", "it lacks targets"),
+    ('"targets": [],\n', '"targets": [],\n"targets": [],\n', "'targets' is there twice"),
+    ('"targets": [],\n', '"targets": [],\n"extra": 1,\n', "unknown fields: 'extra'"),
+    ('"targets": [],\n', '"targets": []\n', "not one complete JSON value"),
+    ('"targets": [],\n', '"targets":  [],\n', "do not reformat it"),
+    ('"expires_at": "2026-11-22T10:00:00Z"', '"expires_at": "2026-11-22T10:00:00+01:00"', "expires_at is"),
+    ('"expires_at": "2026-11-22T10:00:00Z"', '"expires_at": "2026-13-22T10:00:00Z"', "expires_at is"),
+    ('"expires_at": "2026-11-22T10:00:00Z"', '"expires_at": "20261122T100000Z"', "expires_at is"),
+    ('"expires_at": "2026-11-22T10:00:00Z"', '"expires_at": 1795341600000', "expires_at is 1795341600000"),
+    ('"expires_at": "2026-11-22T10:00:00Z"', '"expires_at": "2026-11-20T10:00:00Z"', "expires_at lies before"),
+    ('"cluster_id": "5L6g3nShT-eMCtK--X86sw"', '"cluster_id": ""', "cluster_id is ''"),
+    ('"cluster_id": "5L6g3nShT-eMCtK--X86sw"', '"cluster_id": "another"', "it was changed after it was made"),
+    ('"dirty":false', '"dirty":0', "source.dirty is 0"),
+    ('"delete_records":1', '"delete_records":2', "summary says something else than its rows: delete_records"),
+    ('"delete_records":1', '"delete_record":1', "says something else than its rows: delete_record, delete_records"),
+    ('"records_removed_max":97213,', '"records_removed_max":97212,', "summary says something else"),
+    ('"satisfied":4', '"satisfied":3', "summary says something else than its rows: satisfied"),
+    ('"plan_digest": "sha256:', '"plan_digest": "sha256:0', "plan_digest is"),
+    # the request
+    ('"before_offset":98213', '"before_offset":98214', "request.before_offset is 98213"),
+    ('"topic_id":"kAwXdc4bS8uMfEXAMPLE0g"', '"topic_id":"another"', "approved.topic_id is"),
+    ('"idle_for_ms":259200000', '"idle_for_ms":1', "approved.idle_for_ms is"),
+    ('"every_ms":null', '"every_ms":0', "approved.guard.every_ms is"),
+    ('"before_offset":98213', '"before_offset":-1', "before_offset is -1"),
+    ('"before_offset":98213', '"before_offset":0', "before_offset is 0"),
+    ('"before_offset":98213', '"before_offset":true', "before_offset is True"),
+    ('"before_offset":98213', '"before_offset":98213.0', "before_offset is 98213.0"),
+    ('"before_offset":98213', '"before_offset":"98213"', "before_offset is '98213'"),
+    ('"before_offset":98213', '"before_offset":null', "before_offset is None"),
+    ('"before_offset":98213', '"before_offset":1e999', "before_offset is inf"),
+    ('"before_offset":98213', '"before_offset":NaN', "before_offset is nan"),
+    ('"before_offset":98213', '"before_offset":9223372036854775808', "before_offset is 9223372036854775808"),
+    ('"before_offset":98213', '"before_offset":1000', "not above the log start 1000"),
+    ('"before_offset":98213', '"before_offset":250001', "at or below the stable end 250000"),
+    ('"before_offset":98213', '"before_offset":250000,"before_offset":98213', "'before_offset' is there twice"),
+    ('"before_offset":98213,', "", "it lacks before_offset"),
+    ('"partition":{"topic":"orders","partition":3}', '"partition":{"topic":"orders","partition":4}', "another subject"),
+    ('"partition":{"topic":"orders","partition":3}', '"partition":{"topic":"others","partition":3}', "another subject"),
+    (
+        '"partition":{"topic":"orders","partition":3}',
+        '"partition":{"topic":"orders","partition":-3}',
+        "partition.partition is -3",
+    ),
+    ('"group":"old-etl"', '"group":"billing"', "names another subject"),
+    ('"group":"old-etl"', '"group":""', "group is ''"),
+    (
+        '"operation":"delete_group"',
+        '"operation":"delete_everything"',
+        "operation is 'delete_everything', expected one of",
+    ),
+    ('"operation":"delete_group"', '"operation":["delete_group"]', "operation is"),
+    ('"operation":"delete_group"', '"operation":"delete_records"', "it lacks partition"),
+    ('"leader_wanted":1', '"leader_wanted":3', "leader_wanted is not the first of the replicas"),
+    ('"election":"preferred"', '"election":"unclean"', "an unclean election is for a partition without a leader"),
+    ('"request":{"topic":"orders"', '"request":{"topic":"others"', "request.topic is 'others'"),
+    # the facts and what follows from them
+    ('"log_start":1000', '"log_start":98000', "impact.records_removed_max is 97213"),
+    ('"log_start":1000', '"log_start":-1', "seen.log_start is -1"),
+    ('"records_removed_max":97213,"skips"', '"records_removed_max":5,"skips"', "impact.records_removed_max is 5"),
+    ('"records_max":46213', '"records_max":1', "impact.skips[0].records_max is 1"),
+    ('"commits_lost":12', '"commits_lost":0', "impact.commits_lost is 0"),
+    ('"irreversible":true', '"irreversible":false', "irreversible is False"),
+    ('"irreversible":true,', "", "it lacks irreversible"),
+    ('"newest_record":[17,4711]', '"newest_record":null', "the evidence of idleness"),
+    ('"newest_record":[17,4711]', '"newest_record":{"partition":17,"offset":4711}', "seen.newest_record is"),
+    ('"newest_record":[17,4711]', '"newest_record":[17,4711,1]', "seen.newest_record"),
+    ('"state":"EMPTY"', '"state":"GONE"', "seen.state is 'GONE'"),
+    ('"vouched":false', '"vouched":true', "vouched is true, but"),
+    ('"replicas":[1,2,3]', '"replicas":[1,2,-3]', "seen.replicas[2] is -3"),
+    ('"replicas":[1,2,3]', '"replicas":[1,2,2147483648]', "seen.replicas[2] is 2147483648"),
+    ('"consumers":"ignore"', '"consumers":"any"', "guard.consumers is 'any'"),
+    ('"fingerprint":"abab', '"fingerprint":7,"x":"', "seen.fingerprint is 7"),
+    ('"commits":12', '"commits":12,"x":7', "seen has unknown fields: 'x'"),
+    ('"until_ms":1795255212000', '"until_ms":"soon"', "until_ms is 'soon'"),
+    ('"unread":true', '"unread":false', "does not belong into the list unread"),
+    ('"partitions":"0-2,5"', '"partitions":"0-2,5,"', "partitions is '0-2,5,'"),
+    ('"partitions":"0-2,5"', '"partitions":"2-0,5"', "2-0 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-2,2,5"', "2 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-1,2,5"', "2 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"0-2,5-5"', "5-5 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":"00-2,5"', "partitions is '00-2,5'"),
+    ('"partitions":"0-2,5"', '"partitions":"0-9999999999"', "0-9999999999 is no range"),
+    ('"partitions":"0-2,5"', '"partitions":[0]', "partitions is [0]"),
+    ('"partitions":"0-2,5"', '"partitions":null', "its summary says something else than its rows: satisfied"),
+    # the layout
+    ('"vouched":false', '"vouched": false', "do not reformat it"),
+    ('"reason":"newerThan', '"reason":"\\u006eewerThan', "do not reformat it"),
+    ('"unread": [', '"unread2": [', "found 'unread2', expected unread"),
+    ('"waiting": [', '"blocked": [', "found 'blocked', expected waiting"),
+    ('"skipped": [],\n', "", "found 'satisfied', expected skipped"),
+    ('"skipped": [],\n', '"skipped": [{"address":"A/b","reason":""}],\n', "expected the list skipped"),
+    ("\n]\n}\n", "\n]\n", "the file ends here, in the middle of the plan"),
+    ("\n]\n}\n", "\n]\n}\n{}\n", "something follows the end of the plan"),
+    ("\n]\n}\n", "\n],\n}\n", "the plan ends after a comma"),
+    ('{\n"format', '{"format', "no beginning of a plan"),
+    ('"waiting": [', '"waiting": [[', "do not reformat it"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"), EDITS, ids=[f"{number}-{message[:30]}" for number, (_, _, message) in enumerate(EDITS)]
+)
+def test_an_edited_plan_is_refused_and_says_why(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """Each edit alone is found, and the message names it."""
+    assert old in TEXT
+    assert message in refused(TEXT.replace(old, new, 1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(old, new) for old, new, message in EDITS if "impact" in message or "not above" in message]
+)
+def test_a_forger_who_recomputes_the_digest_gains_nothing(old: str, new: str, tmp_path: Path) -> None:
+    """The bounds of a target and the impact that was shown hold, whatever digest the file carries."""
+    message = refused(signed(TEXT.replace(old, new, 1)), tmp_path)
+    assert "impact." in message or "stable end" in message
+
+
+def test_nobody_vouches_where_a_reader_skips(tmp_path: Path) -> None:
+    """`vouched` takes records out of the limits: planning says it only where no group is let skip any, and so must a file."""
+    text = plan_text(plan(purge(named=("billing",), accepted=(AcceptedLag("audit", 52_000),))))
+    assert "vouched is true, but" in refused(text.replace('"vouched":false', '"vouched":true'), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (',"reason":"no"', "", "it lacks reason"),
+        ('"reason":"no"', '"reason":5', "reason is 5"),
+        ('"reason":"no"', '"reason":"no","more":1', "it has unknown fields: 'more'"),
+    ],
+)
+def test_an_edited_skipped_decision_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = plan_text(plan(Skipped(address=Address("RetentionFloor", "a", "x"), reason="no")))
+    assert old in text
+    assert message in refused(text.replace(old, new, 1), tmp_path)
+
+
+@pytest.mark.parametrize("value", ["true", '"5"', "null", "NaN", "Infinity", "-Infinity", "[1]"])
+def test_what_is_no_number_is_no_limit(value: str, tmp_path: Path) -> None:
+    """`true` is not 1, and what has no end bounds nothing."""
+    message = refused(HEADED.replace('"limit":5', f'"limit":{value}'), tmp_path)
+    assert "limits[0].limit is" in message
+    assert "number" in message
+
+
+@pytest.mark.parametrize("number", [50, 50.0, 0.1, 1e22, 5e-324])
+def test_numbers_keep_their_kind(number: float, tmp_path: Path) -> None:
+    """Written again, the same text: 50 stays 50, and 50.0 stays 50.0."""
+    path = tmp_path / "plan.json"
+    plan_file.write(plan(limits=(replace(VERDICT, limit=number),)), path)
+    [verdict] = plan_file.read(path).limits
+    assert (verdict.limit, type(verdict.limit)) == (number, type(number))
+
+
+def test_rows_out_of_order_or_twice_are_refused(tmp_path: Path) -> None:
+    """The order is what lets two plans be merged as they stream by."""
+    lines = TEXT.split("\n")
+    first = lines.index('"actions": [') + 1
+    swapped = [*lines[:first], lines[first + 1], lines[first], *lines[first + 2 :]]
+    assert "out of address order" in refused("\n".join(swapped), tmp_path)
+    doubled = [*lines[: first + 1], *lines[first:]]
+    assert "is there twice" in refused("\n".join(doubled), tmp_path)
+
+
+def test_one_subject_in_two_sections_is_refused(tmp_path: Path) -> None:
+    """A subject that is both acted upon and blocked was decided by two hands."""
+    text = TEXT.replace(
+        '"address":"RetentionFloor/orders-gdpr/orders[5]"', '"address":"RetentionFloor/orders-gdpr/orders[3]"'
+    )
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(PlanUnusable, match="two decisions for"):
+        plan_file.read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\n", "in the middle of the plan"),
+        (b"hello\n" * 9, "no beginning of a plan"),
+        (b"{", "the line is cut"),
+        (b"{\n", "is not usable"),
+        (b"{\n}\n", "is not usable"),
+        (b"\xff\xfe{\n", "not ASCII"),
+        (b"{\n[1]\n", "is not usable"),
+        (HEAD + b'"a": 1, "b": 2,\n"plan_digest": "",\n', "lacks"),
+        (HEAD + b'"tool_version": ' + b"[" * 100_000 + b',\n"plan_digest": "",\n', "is not usable"),
+        (HEAD + b'"tool_version": ' + b"9" * 10_000 + b',\n"plan_digest": "",\n', "is not usable"),
+        (HEAD + b'"tool_version": "0.1.0"\n}\n', "expected plan_digest"),
+    ],
+)
+def test_what_is_no_plan_at_all_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    """A file of another kind, or none, is an answer and not a traceback."""
+    assert message in refused(content, tmp_path)
+
+
+def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
+    """The message says which path and why."""
+    for path in (tmp_path / "none.json", tmp_path):
+        for read in (plan_file.read, plan_file.open_plan):
+            with pytest.raises(PlanUnusable, match=f"cannot read the plan {re.escape(str(path))}"):
+                read(path)
+
+
+def test_a_plan_that_was_reformatted_is_refused_with_a_hint(tmp_path: Path) -> None:
+    """A formatter on save makes valid JSON that cannot be streamed."""
+    assert "do not reformat it" in refused(json.dumps(json.loads(TEXT), indent=2) + "\n", tmp_path)
+
+
+def test_windows_line_ends_change_nothing(tmp_path: Path) -> None:
+    """A checkout with autocrlf is the same plan."""
+    path = tmp_path / "plan.json"
+    path.write_bytes(TEXT.replace("\n", "\r\n").encode())
+    assert plan_file.read(path) == WHOLE
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    """A copy that broke off anywhere, at a line's end as well as inside, is no shorter plan."""
+    ends = {match.end() for match in re.finditer("\n", TEXT)} - {len(TEXT)}
+    inside = random.Random(7).sample(range(len(TEXT) - 1), 300)
+    for cut in sorted({*ends, *inside, len(TEXT) - 1}):
+        refused(TEXT[:cut], tmp_path)
+
+
+def test_each_missing_line_is_refused(tmp_path: Path) -> None:
+    """No line of a plan can be lost without notice."""
+    lines = TEXT.splitlines(keepends=True)
+    for number in range(len(lines)):
+        refused("".join(lines[:number] + lines[number + 1 :]), tmp_path)
+
+
+@made.FEW
+@given(data=st.data())
+def test_no_flipped_character_changes_what_would_be_done(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever one character becomes: the file is refused, or what would be done and tested is what it was."""
+    at = data.draw(st.integers(0, len(TEXT) - 1))
+    new = data.draw(st.characters(min_codepoint=1, max_codepoint=255))
+    path = tmp_path_factory.getbasetemp() / "flipped.json"
+    path.write_bytes((TEXT[:at] + new + TEXT[at + 1 :]).encode("latin-1"))
+    try:
+        read = plan_file.read(path)
+    except PlanUnusable:
+        return
+    assert [approved_fields(action) for action in read.actions] == [approved_fields(action) for action in WHOLE.actions]
+
+
+def test_a_newer_minor_version_may_add_fields_anywhere(tmp_path: Path) -> None:
+    """Format 1.x is read by 1.0: unknown fields and lists are passed over, and what is known is still checked in full."""
+    text = TEXT.replace('"format_version": "2.0"', '"format_version": "2.7"')
+    text = text.replace('"targets": [],\n', '"later": {"a": [1]},\n"targets": [],\n')
+    text = text.replace('"reason":', '"later":1,"reason":').replace('"topic_id":', '"later":{},"topic_id":')
+    text = text.replace('"skipped": [],', '"later_list": [\n{"x": 1}\n],\n"skipped": [],\n"later_too": 5,')
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    assert plan_file.read(path) == WHOLE
+    assert "impact." in refused(text.replace('"log_start":1000', '"log_start":5'), tmp_path)
+    assert "lacks" in refused(text.replace('"stable_end":250000,', ""), tmp_path)
+    assert "twice" in refused(text.replace('"log_start":1000', '"log_start":1000,"log_start":1000'), tmp_path)
+
+
+@made.FEW
+@given(made.plans(max_size=3))
+def test_the_header_is_read_without_the_rows(tmp_path_factory: pytest.TempPathFactory, whole: Plan) -> None:
+    """Cluster, expiry and digest are known before any action is."""
+    path = tmp_path_factory.getbasetemp() / "header.json"
+    plan_file.write(whole, path)
+    opened = plan_file.open_plan(path, proven=False)
+    assert isinstance(opened, plan_file.PlanFile)
+    header = opened.header
+    assert header.plan(whole.decisions) == whole
+    assert header.digest == plan_file.digest(whole)
+    assert header.summary["satisfied"] + header.summary["skipped"] <= len(whole.decisions)
+
+
+VERDICT = LimitVerdict(
+    id="topics",
+    limit=5,
+    observed=3,
+    passed=True,
+    message="topics: 3",
+    worst=Address("RetentionFloor", "orders-gdpr"),
+    waivers=(
+        UsedWaiver(
+            name="once",
+            policy=Address("RetentionFloor", "orders-gdpr"),
+            limit="topics",
+            value=7,
+            expires_ms=1_795_341_600_000,
+            declared_at=SourceLocation("waivers.yaml", 3, 1),
+        ),
+    ),
+)
+HEADED = plan_text(
+    plan(
+        purge(),
+        limits=(VERDICT,),
+        source=Source(commit="4f2c9aa", manifests=(ManifestFile(path="a.yaml", sha256="ab" * 32),)),
+        targets=("RetentionFloor/orders-gdpr",),
+        incomplete=("something",),
+        notes=(PolicyInfo(policy=Address("RetentionFloor", "orders-gdpr"), owner="team", reason="law"),),
+    )
+)
+IN_THE_HEADER = [
+    ('"tool_version": "0.1.0"', '"tool_version": ""', "tool_version is ''"),
+    ('"tool_version": "0.1.0"', '"tool_version": 1', "tool_version is 1"),
+    ('"tool_version": "0.1.0"', '"tool": "0.1.0"', "it lacks tool_version"),
+    ('"$schema": "', '"$schema": 7, "x": "', "$schema is 7"),
+    ('"commit":"4f2c9aa"', '"commit":""', "source.commit is ''"),
+    ('"dirty":false', '"dirty":"no"', "source.dirty is 'no'"),
+    ('"manifests":[{', '"manifests":{},"x":[{', "source.manifests is {}"),
+    ('"path":"a.yaml"', '"path":5', "source.manifests[0].path is 5"),
+    ('"path":"a.yaml"', '"pfad":"a.yaml"', "source.manifests[0] lacks path"),
+    (f'"sha256":"{"ab" * 32}"', '"sha256":null', "source.manifests[0].sha256 is None"),
+    (f'"sha256":"{"ab" * 32}"', '"sha256":"ab"', "sha256 is 'ab', expected 64 hexadecimal digits"),
+    ('"cluster": "prod-eu"', '"cluster": ""', "cluster is ''"),
+    ('"observed_at": "2026', '"observed_at": "202', "observed_at is"),
+    ('"targets": ["RetentionFloor/orders-gdpr"]', '"targets": [5]', "targets[0] is 5"),
+    ('"incomplete": ["something"]', '"incomplete": "something"', "incomplete is 'something'"),
+    ('"id":"topics"', '"id":""', "limits[0].id is ''"),
+    ('"id":"topics"', '"idea":"topics"', "limits[0] lacks id"),
+    ('"limit":5', '"limit":"5"', "limits[0].limit is '5'"),
+    ('"observed":3', '"observed":true', "limits[0].observed is True"),
+    ('"passed":true', '"passed":5', "limits[0].passed is 5"),
+    ('"passed":true', '"passed":"fine"', "limits[0].passed is 'fine'"),
+    ('"message":"topics: 3"', '"message":null', "limits[0].message is None"),
+    ('"worst":"RetentionFloor/orders-gdpr"', '"worst":"nobody"', "nobody"),
+    ('"waivers":[{', '"waivers":{},"x":[{', "limits[0].waivers is {}"),
+    ('"name":"once"', '"name":1', "limits[0].waivers[0].name is 1"),
+    ('"name":"once"', '"nome":"once"', "limits[0].waivers[0] lacks name"),
+    ('"limit":"topics"', '"limit":1', "limits[0].waivers[0].limit is 1"),
+    ('"value":7', '"value":null', "limits[0].waivers[0].value is None"),
+    ('"expires":"2026', '"expires":"202', "limits[0].waivers[0].expires is"),
+    ('"owner":"team"', '"owner":3', "notes[0].owner is 3"),
+    ('"reason":"law"', '"reason":3', "notes[0].reason is 3"),
+    ('"owner":"team"', '"owners":"team"', "notes[0] lacks owner"),
+    ('"owner":"team"', '"owner":"team","more":1', "notes[0] has unknown fields: 'more'"),
+    ('"skipped":0', '"skipped":-1', "summary.skipped is -1"),
+    ('"skipped":0', '"skips":0', "summary says something else than its rows: skipped, skips"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), IN_THE_HEADER)
+def test_an_edited_header_is_refused_and_says_where(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """Nothing of it is taken as it comes, limits, waivers and notes included."""
+    text = HEADED.replace(f'"tool_version": "{__version__}"', '"tool_version": "0.1.0"')
+    assert old in text
+    assert message in refused(text.replace(old, new, 1), tmp_path)
+
+
+def test_a_newer_minor_version_may_add_to_every_part_of_the_header(tmp_path: Path) -> None:
+    text = HEADED.replace('"format_version": "2.0"', '"format_version": "2.9"')
+    for old in ('"path":', '"id":', '"name":"once"', '"owner":', '"commit":'):
+        assert old in text
+        text = text.replace(old, f'"later":[1],{old}')
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    assert plan_file.read(path).limits == (VERDICT,)

@@ -1,0 +1,108 @@
+"""A plan is written whole or not at all, readable by its owner, and only if it can be read back."""
+
+import dataclasses
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.errors import ReconcilerError
+from reconciler.model.names import Address
+from reconciler.model.plan import LimitVerdict, Satisfied
+from reconciler.plan import plan_file
+from tests.strategies.examples import plan, plan_text, purge, removal, satisfied
+
+
+def test_the_file_is_private_and_alone(tmp_path: Path) -> None:
+    """Mode 0600, folders made, nothing left beside it."""
+    path = tmp_path / "deep" / "plan.json"
+    plan_file.write(plan(purge()), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+    assert plan_file.read(path) == plan(purge())
+
+
+def test_a_write_that_fails_leaves_the_older_plan(tmp_path: Path) -> None:
+    """Nobody finds half a plan where a whole one was."""
+    path = tmp_path / "plan.json"
+    plan_file.write(plan(purge()), path)
+    with pytest.raises(ReconcilerError, match=r"cannot write the plan to .*surrogates"):
+        plan_file.write(plan(removal("\ud800")), path)
+    assert plan_file.read(path) == plan(purge())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """One line with the path, the reason and what to do; no traceback."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ReconcilerError, match=r"cannot write the plan to .*file/plan\.json: .*choose another --out"):
+        plan_file.write(plan(), tmp_path / "file" / "plan.json")
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """The plan is written where the link points."""
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    plan_file.write(plan(purge()), link)
+    assert link.is_symlink()
+    assert plan_file.read(real) == plan(purge())
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """`--out /dev/stdout` or a named pipe must not be renamed over."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    plan_file.write(plan(purge()), pipe)
+    reader.join(timeout=30)
+    assert found == [plan_text(plan(purge()))]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decisions": (purge(partition=4), purge(partition=3))}, "out of address order"),
+        ({"decisions": (purge(), purge())}, "is there twice"),
+        ({"decisions": (Satisfied(Address("RetentionFloor", "a", "topic[3]")),)}, "means another subject"),
+        ({"decisions": (Satisfied(Address("RetentionFloor", "a/b", "topic")),)}, "means another subject"),
+        ({"observed_at_ms": 10**18, "expires_at_ms": 10**18}, "years 1 to 9999"),
+        ({"expires_at_ms": 0}, "the instant of the scan"),
+    ],
+)
+def test_a_plan_that_no_file_can_hold_is_refused(changes: dict[str, Any], message: str) -> None:
+    """Better no file than one that reads as something else."""
+    with pytest.raises(ValueError, match=message):
+        plan_text(dataclasses.replace(plan(), **changes))
+
+
+@pytest.mark.parametrize("name", ["a\ud83d\ude00", "a\udc80"])
+def test_halves_of_a_surrogate_pair_are_refused(name: str) -> None:
+    """Two halves side by side would come back as one character, another group; Kafka's own names are UTF-8 and hold none."""
+    with pytest.raises(ValueError, match="surrogates"):
+        plan_text(plan(removal(name)))
+
+
+@pytest.mark.parametrize("limit", [float("nan"), float("inf"), -float("inf")])
+def test_a_limit_is_a_finite_number(limit: float) -> None:
+    """What has no end bounds nothing, and JSON has no word for it."""
+    for numbers in ({"limit": limit, "observed": 1}, {"limit": 1, "observed": limit}):
+        with pytest.raises(ValueError, match="finite"):
+            LimitVerdict(id="x", passed=True, message="", **numbers)
+
+
+def test_what_is_in_sync_takes_a_line_per_topic() -> None:
+    """In sync is the common case: 5,000 partitions of a topic are one short line."""
+    many = plan(*[satisfied(f"LeaderPolicy/all/x[{n}]") for n in range(5000) if n != 7], satisfied("GroupRemoval/a/b"))
+    rows = json.loads(plan_text(many))["satisfied"]
+    assert rows == [
+        {"address": "GroupRemoval/a/b", "partitions": None},
+        {"address": "LeaderPolicy/all/x", "partitions": "0-6,8-4999"},
+    ]

@@ -1,0 +1,178 @@
+"""Cluster manifests: each sentence about their fields."""
+
+import pytest
+
+from reconciler.manifest.diagnostics import Diagnostic
+from reconciler.policies.client_properties import RESERVED
+from reconciler.policies.cluster import Cluster
+from tests.unit.manifest.broken import cluster, manifest
+from tests.unit.manifest.checking import outcome
+
+
+def found_in(text: str) -> tuple[Diagnostic, ...]:
+    _, found = outcome({"cluster.yaml": text})
+    return tuple(each for each in found if each.code != "M403")
+
+
+def codes(text: str) -> list[str]:
+    return [each.code for each in found_in(text)]
+
+
+def made(text: str) -> Cluster:
+    loaded, found = outcome({"cluster.yaml": text})
+    assert loaded is not None, found
+    return loaded.for_cluster().cluster
+
+
+def test_every_field_of_the_design() -> None:
+    """The example of the design means what its comments say."""
+    spec = made(
+        cluster(
+            "client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: SCRAM-SHA-512\n  sasl.username: reconciler\n"
+            "  sasl.password: ${env:KAFKA_PASSWORD}\n  socket.keepalive.enable: true\n  retries: 3\n"
+            'protect:\n  topics: ["payments.*"]\n  groups: [billing]\n'
+            "limits: {topics: 51, recordsPercentPerTopic: 91, recordsPercent: 51.5, groups: 21, groupsPercent: 51, "
+            "elections: 1_001, uncleanElections: 1}\njournal: {topic: _reconciler.journal}"
+        )
+    ).spec
+    assert spec.cluster_id == "5L6g3nShT-eMCtK--X86sw"
+    assert spec.bootstrap_servers == ("broker-1:9093",)
+    assert spec.client["sasl.password"] == "${env:KAFKA_PASSWORD}"
+    assert (spec.client["socket.keepalive.enable"], spec.client["retries"]) == (True, 3)
+    assert spec.protect.topics is not None
+    assert spec.protect.topics[0].matches("payments.eu")
+    assert (spec.limits.elections, spec.limits.records_percent) == (1001, 51.5)
+    assert spec.journal.topic == "_reconciler.journal"
+
+
+def test_limits_have_the_defaults_of_the_design() -> None:
+    """ "per plan; the values shown are the defaults"; "journal … default: a file"."""
+    spec = made(cluster()).spec
+    assert spec.limits.model_dump(by_alias=True) == {
+        "topics": 50,
+        "recordsPercentPerTopic": 90,
+        "recordsPercent": 50,
+        "groups": 20,
+        "groupsPercent": 50,
+        "elections": 1000,
+        "uncleanElections": 0,
+    }
+    assert spec.journal.topic is None
+    assert (spec.protect.topics, spec.protect.groups) == (None, None)
+
+
+def test_cluster_id_and_servers_are_required() -> None:
+    """ "clusterId … required"."""
+    assert codes(manifest("Cluster", "prod-eu", "protect: {groups: [a]}")) == ["M113", "M113"]
+    assert codes(cluster(cluster_id="''")) == ["M116"]
+    assert codes(cluster(cluster_id="7")) == ["M115"]
+
+
+def test_a_cluster_belongs_to_no_cluster() -> None:
+    """A Cluster is one; it does not belong to another."""
+    assert codes(cluster().replace("{name: prod-eu}", "{name: prod-eu, cluster: prod-us}")) == ["M112"]
+
+
+@pytest.mark.parametrize(
+    "server", ["broker-1:9093", "10.0.0.1:9092", "'[::1]:9092'", "'${env:SERVERS}'", "'${file:s}'"]
+)
+def test_servers(server: str) -> None:
+    """Bootstrap servers are host:port, or a reference."""
+    assert codes(cluster().replace("broker-1:9093", server)) == []
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("broker-1", "M119"),
+        ("'broker-1:'", "M119"),
+        ("'a:1,b:2'", "M119"),
+        ("'PLAINTEXT://a:1'", "M119"),
+        ("'${env:}'", "M213"),
+        ("'${SERVERS}'", "M213"),
+        ("'${env:A}:9092'", "M213"),
+        ("9092", "M115"),
+    ],
+)
+def test_servers_that_are_none(server: str, expected: str) -> None:
+    """What cannot be connected to is told by validate, not by a timeout."""
+    assert codes(cluster().replace("broker-1:9093", server)) == [expected]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.config",
+        "my.api.token",
+    ],
+)
+@pytest.mark.parametrize("value", ["hunter2", "'a ${env:X}'", "'${env:X}y'", "7", "true", "'${X}'"])
+def test_a_literal_secret_is_refused(name: str, value: str) -> None:
+    """ "a literal secret is refused", with a position, and without showing it again."""
+    (only,) = found_in(cluster(f"client:\n  {name}: {value}"))
+    assert only.code == "M211"
+    assert (only.location.line, only.location.column) == (8, 5 + len(name) + 2)
+    assert "hunter2" not in str(only)
+    assert codes(cluster(f"client: {{{name}: '${{env:X}}'}}")) == []
+
+
+def test_credentials_in_a_url_are_a_secret() -> None:
+    """A password may hide in a URL."""
+    text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://me:hunter2@idp/token'}")
+    (only,) = found_in(text)
+    assert only.code == "M211"
+    assert "hunter2" not in str(only)
+    assert codes(text.replace("me:hunter2@", "")) == []
+
+
+@pytest.mark.parametrize("name", [*RESERVED, "error_cb", "oauth_cb", "logger", "default_topic_conf", "''"])
+def test_reserved_properties(name: str) -> None:
+    """What a promise of this tool hangs on, and what would run code from a pull request, cannot be set."""
+    assert codes(cluster(f"client: {{{name}: x}}")) == ["M212"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("1.5", "M115"), ("[a]", "M114"), ("{a: 1}", "M114"), ("'${env}'", "M213"), ("'x ${env:1}'", "M213")],
+)
+def test_client_values(value: str, expected: str) -> None:
+    """librdkafka's values are text, whole numbers and truth values; something that begins like a reference has to be one."""
+    assert codes(cluster(f"client: {{client.id: {value}}}")) == [expected]
+
+
+def test_references_may_stand_inside_other_text() -> None:
+    """Where no secret is expected a reference may be a part of the value."""
+    assert codes(cluster("client: {client.id: 'reconciler-${env:HOST}'}")) == []
+
+
+def test_client_keys_are_names() -> None:
+    """A property that YAML made a number of is told to be quoted."""
+    assert codes(cluster("client: {7: x}")) == ["M115"]
+
+
+def test_all_problems_of_client_are_told_beside_others() -> None:
+    """A literal secret is told even where another field of the same manifest is wrong."""
+    text = cluster("client: {sasl.password: a, group.id: b}\nlimits: {topics: -1}")
+    assert sorted(codes(text)) == ["M119", "M211", "M212"]
+
+
+@pytest.mark.parametrize("topic", ["a/b", ".", "'a*'", "7"])
+def test_journal_topic_is_a_name(topic: str) -> None:
+    """The journal is one topic, called by its name."""
+    assert codes(cluster(f"journal: {{topic: {topic}}}")) == ["M115" if topic == "7" else "M119"]
+
+
+@pytest.mark.parametrize(
+    "limits", ["{topics: 1.5}", "{recordsPercent: 101}", "{recordsPercent: -1}", "{elections: -1}"]
+)
+def test_limits_are_numbers_in_range(limits: str) -> None:
+    """Counts are whole, percentages are between 0 and 100."""
+    assert codes(cluster(f"limits: {limits}")) in (["M119"], ["M114"])

@@ -1,0 +1,204 @@
+"""When a group may be removed: listed, of a declared type, EMPTY, and idle by evidence."""
+
+from typing import Any
+
+import pytest
+
+from reconciler.model.action import Mode
+from reconciler.model.names import Address, SourceLocation
+from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
+from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, Unknown
+from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from tests.golden.wording import mentions
+from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
+
+ADDRESS = Address("GroupRemoval", "dead", "old-etl")
+
+
+def decided(*facts: GroupFacts, exact: bool = True, groups_incomplete: Unknown | None = None, **spec: Any) -> Decision:
+    """The one decision on old-etl, selected by its exact name or by a pattern."""
+    policy = removal("old-etl" if exact else "old-*", **spec)
+    (decision,) = planned(policy, snapshot(*facts, groups_incomplete=groups_incomplete)).decisions
+    assert decision.address == ADDRESS
+    return decision
+
+
+def test_an_idle_empty_listed_group_is_removed() -> None:
+    """The action carries what was seen and since when nothing happened."""
+    decision = decided(group())
+    assert isinstance(decision, DeleteGroup)
+    assert mentions(decision.reason, "EMPTY", "2026-11-15T10:00:00Z")
+    assert decision == DeleteGroup(
+        address=ADDRESS,
+        declared_at=SourceLocation("manifests/groups.yaml", 4, 1),
+        reason=decision.reason,
+        mode=Mode.MERGE,
+        group="old-etl",
+        idle_for_ms=3 * DAY,
+        seen=ObservedGroup(
+            type=GroupType.CLASSIC,
+            state=GroupState.EMPTY,
+            commits=12,
+            commit_topics=3,
+            fingerprint="ab" * 32,
+            last_activity_ms=NOW_MS - 6 * DAY,
+            newest_record=(17, 4711),
+        ),
+        drift=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "spec", "code", "fact"),
+    [
+        (
+            {"type": GroupType.SHARE},
+            {},
+            "B302",
+            "share",
+        ),
+        (
+            {"type": GroupType.STREAMS},
+            {},
+            "B302",
+            "streams",
+        ),
+        (
+            {"type": GroupType.CONNECT},
+            {},
+            "B302",
+            "connect",
+        ),
+        ({"type": GroupType.HIDDEN}, {}, "B302", "type"),
+        (
+            {"type": GroupType.SHARE, "listed": False},
+            {},
+            "B302",
+            "share",
+        ),
+        (
+            {"type": GroupType.CONSUMER},
+            {"types": ["classic"]},
+            "B302",
+            "a consumer group; types allows classic only",
+        ),
+        ({"state": GroupState.STABLE}, {}, "B303", "STABLE"),
+        ({"state": GroupState.DEAD}, {}, "B303", "DEAD"),
+        ({"idle": 3 * DAY - 1}, {}, "B304", "2026-11-18T10:00:00.001Z"),
+        ({"idle": -MINUTE}, {}, "B304", "2026-11-21T10:01:00Z"),
+    ],
+)
+def test_what_does_not_qualify_is_blocked_by_name_and_skipped_by_pattern(
+    facts: dict[str, Any], spec: dict[str, Any], code: str, fact: str
+) -> None:
+    """An exact name was meant; a pattern only happened to meet it."""
+    by_name = decided(group(**facts), **spec)
+    assert isinstance(by_name, Blocked)
+    assert (by_name.code, by_name.unread) == (code, False)
+    assert by_name.declared_at == SourceLocation("manifests/groups.yaml", 4, 1)
+    assert mentions(by_name.reason, '"old-etl"', fact)
+    by_pattern = decided(group(**facts), exact=False, **spec)
+    assert by_pattern == Skipped(address=ADDRESS, reason=by_name.reason)
+
+
+def test_idle_for_exactly_that_long_is_idle() -> None:
+    assert isinstance(decided(group(idle=3 * DAY)), DeleteGroup)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    ("facts", "fact"),
+    [
+        ({"type": LOST}, "type"),
+        ({"type": LOST, "listed": False}, "type"),
+        ({"state": LOST}, "state"),
+        ({"state": GroupState.UNKNOWN}, "UNKNOWN"),
+        ({"idle": LOST}, "active"),
+        ({"newest_record": LOST}, "record"),
+        ({"fingerprint": LOST}, "commits"),
+        ({"commits": LOST}, "commits"),
+        ({"commit_topics": LOST}, "topics"),
+    ],
+)
+def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], fact: str, exact: bool) -> None:
+    """No evidence is unread, not idle; and a pattern's find of which nothing is known is not quietly skipped."""
+    decision = decided(group(**facts), exact=exact)
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B103", True)
+    assert mentions(decision.reason, '"old-etl"', fact)
+    assert facts.get("state") is GroupState.UNKNOWN or LOST.reason in decision.reason
+
+
+def test_idle_for_zero_gives_up_the_evidence_for_an_exact_name() -> None:
+    """No time is read, and none is recorded even where the facts happen to hold one."""
+    decision = decided(group(), idleFor="0s")
+    assert isinstance(decision, DeleteGroup)
+    assert mentions(decision.reason, "EMPTY", "idleFor 0s")
+    assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
+    assert isinstance(decided(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
+
+
+def test_idle_for_zero_never_holds_for_a_patterns_find() -> None:
+    """The manifest refuses it; here it holds whatever the manifest says."""
+    facts = snapshot(group())
+    (decision,) = removal(idleFor="0s").decide({"old-etl": False}, facts)
+    assert isinstance(decision, Skipped)
+    assert mentions(decision.reason, '"old-etl"', "idleFor 0s")
+
+
+def test_a_group_that_is_not_listed_is_gone_only_if_the_list_is_complete() -> None:
+    """Missing rights make a group look absent."""
+    assert decided() == Satisfied(ADDRESS)
+    decision = decided(group("old-elt", listed=True), groups_incomplete=Unknown("no DESCRIBE on the cluster"))
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B301", True)
+    assert mentions(decision.reason, '"old-etl"', "no DESCRIBE on the cluster", '"old-elt"')
+
+
+@pytest.mark.parametrize("incomplete", [None, LOST])
+def test_a_group_that_the_cluster_still_holds_something_of_is_not_gone(incomplete: Unknown | None) -> None:
+    """The commit log or the old list call know something living of it, whatever the list says."""
+    decision = decided(group(listed=False), groups_incomplete=incomplete)
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B301", True)
+    assert mentions(decision.reason, '"old-etl"')
+
+
+def test_a_listed_group_is_removed_although_the_list_is_incomplete() -> None:
+    """Nothing rests on absence here."""
+    assert isinstance(decided(group(), groups_incomplete=LOST), DeleteGroup)
+
+
+def test_an_exact_name_wins_over_a_pattern_that_meets_it_too() -> None:
+    facts = snapshot(group(state=GroupState.STABLE), group("old-x", state=GroupState.STABLE))
+    decisions = planned(removal("old-etl", "old-*"), facts).decisions
+    assert [type(decision) for decision in decisions] == [Blocked, Skipped]
+
+
+def test_the_group_without_a_name_is_never_touched() -> None:
+    """Clients without a group id commit under it, and it has no address."""
+    facts = snapshot(group(""), group("a"))
+    assert [decision.address.name for decision in planned(removal("*"), facts).decisions] == ["a"]
+
+
+def test_needs_of_a_removal() -> None:
+    """Evidence is asked for unless it was given up; nothing else."""
+    policy = removal("old-*", exceptGroups=["old-1"])
+    (want,) = policy.scan_request(NOW_MS).groups
+    assert [selector.text for selector in want.groups] == ["old-*"]
+    assert [selector.text for selector in want.except_groups] == ["old-1"]
+    assert want.activity
+    (without,) = removal(idleFor="0s").scan_request(NOW_MS).groups
+    assert not without.activity
+    assert without.except_groups == ()
+    assert not removal(idleFor="0s").scan_request(NOW_MS).spark
+    (short,) = removal(idleFor="1s").scan_request(NOW_MS).groups
+    assert short.activity
+
+
+def test_mode_and_idle_time_are_carried_into_the_action() -> None:
+    (decision,) = planned(
+        removal(idleFor="1s", envelope={"mode": "continuous"}), snapshot(group(idle=SECOND))
+    ).decisions
+    assert isinstance(decision, DeleteGroup)
+    assert (decision.mode, decision.idle_for_ms) == (Mode.CONTINUOUS, SECOND)

@@ -1,0 +1,227 @@
+"""Each objection: its code, the names and numbers of what is in the way, the fields that the next step changes, and whether a fact is unread."""
+
+import pytest
+
+from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.plan import Blocked, Decision, Skipped
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import GroupState, GroupType, Unknown
+from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
+from reconciler.operations.topic_checks import (
+    cleanup_policy_block,
+    leadership,
+    suggestion,
+    system_topic_block,
+    unknown_partition,
+    unknown_topic,
+)
+from reconciler.policies.retention_floor import FloorEvaluator
+from tests.golden.wording import mentions
+from tests.strategies.facts import (
+    DAY,
+    LOST,
+    NOW_MS,
+    OTHER_ID,
+    TOPIC_ID,
+    cluster,
+    floor,
+    group,
+    leaders,
+    partition,
+    planned,
+    reader,
+    removal,
+    snapshot,
+    topic,
+)
+
+ADDRESS, PLACE = Address("RetentionFloor", "gdpr", "orders", 0), SourceLocation("floors.yaml", 9, 1)
+
+
+Expected = tuple[str, tuple[str, ...], tuple[str, ...], bool]
+"""Code, facts of the reason, facts of the next step, unread."""
+
+
+def assert_objection(objection: BlockReason | Decision | None, expected: Expected) -> None:
+    assert isinstance(objection, BlockReason | Blocked)
+    code, facts, fields, unread = expected
+    assert (objection.code, objection.unread) == (code, unread)
+    assert mentions(objection.reason, *facts), objection.reason
+    assert fields, "a word of the next step"
+    assert mentions(objection.next_step, *fields), objection.next_step
+
+
+def test_an_objection_becomes_blocked_or_skipped() -> None:
+    """Exact names and unread facts block; a pattern's find is skipped with the same words."""
+    plain = BlockReason(code="B999", reason="because", next_step="do")
+    unread = BlockReason(code="B999", reason="because", next_step="do", unread=True)
+    as_blocked = Blocked(address=ADDRESS, declared_at=PLACE, code="B999", reason="because", next_step="do")
+    assert plain.blocked(ADDRESS, PLACE) == as_blocked
+    assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=True) == as_blocked
+    assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=False) == Skipped(address=ADDRESS, reason="because")
+    assert isinstance(unread.blocked_or_skipped(ADDRESS, PLACE, exact=False), Blocked)
+    assert unread.blocked(ADDRESS, PLACE).unread
+
+
+def test_what_is_not_known() -> None:
+    lost = unknown_fact("the log start of x", LOST)
+    assert_objection(lost, ("B103", ("the log start of x", LOST.reason), ("`doctor`",), True))
+    assert_objection(contradiction("an end of -1"), ("B104", ("an end of -1",), ("Kafka's own tools",), False))
+    facts = leadership(TopicPartition("orders", 3), None)
+    assert_objection(facts, ("B103", ("orders[3]",), ("`doctor`",), True))  # type: ignore[arg-type]
+    replicas = leadership(TopicPartition("orders", 3), partition(3, replicas=()))
+    assert_objection(replicas, ("B104", ("orders[3]", "replicas"), ("Kafka's own tools",), False))  # type: ignore[arg-type]
+
+
+def test_topics_and_partitions_that_are_not_there() -> None:
+    misspelt = unknown_topic("odrers", snapshot(topic("orders")))
+    assert_objection(misspelt, ("B101", ("odrers", '"orders"'), ("DESCRIBE",), False))
+    number = unknown_partition(TopicPartition("orders", 3), 3)
+    assert_objection(number, ("B102", ("orders", "3 partitions"), ("partitions", "0"), False))
+    assert suggestion("nothing-like-it", ["orders"]) == ""
+
+
+def test_topics_that_are_not_truncated() -> None:
+    assert_objection(system_topic_block(topic("__x")), ("B201", ("__x",), ("topics", "exceptTopics"), False))
+    assert system_topic_block(topic("_x")) is None
+    compact = cleanup_policy_block(topic(cleanup_policy=frozenset({"compact"})))
+    assert_objection(compact, ("B202", ("cleanup.policy", "orders", "compact"), ("topics", "cleanup.policy"), False))
+    lost = cleanup_policy_block(topic(cleanup_policy=LOST))
+    assert_objection(lost, ("B103", ("policy", "orders", LOST.reason), ("`doctor`",), True))
+    assert cleanup_policy_block(topic()) is None
+
+
+@pytest.mark.parametrize(
+    ("keep", "facts", "expected"),
+    [
+        ({"last": 60}, {"leader": None}, ("B203", ("orders[0]",), ("replica",), False)),
+        (
+            {"last": 60},
+            {"readers": (reader("billing", 5),)},
+            ("B204", ('"billing"', "5", "35 records", "40"), ("consumers: clamp", "exceptGroups"), False),
+        ),
+        ({"fromOffset": {"0": 101}}, {}, ("B208", ("fromOffset", "101", "100"), ("offset", "never lowered"), False)),
+        (
+            {"fromOffset": {"0": 10}, "topicId": OTHER_ID},
+            {},
+            ("B209", ("orders", TOPIC_ID, OTHER_ID), ("topicId",), False),
+        ),
+        ({"since": "2026-11-22T00:00:00Z"}, {}, ("B210", ("since 2026-11-22T00:00:00Z",), ("newerThan",), False)),
+        ({"last": 60}, {"readers_below": 39}, ("B213", ("39", "40"), ("scan", "readers"), True)),
+        (
+            {"last": 60},
+            {"log_start": -1001},
+            ("B104", ("orders[0]", "log start -1001", "end 100", "high watermark 100"), ("Kafka's own tools",), False),
+        ),
+        (
+            {"newerThan": "7d"},
+            {"at": {7 * DAY: -1, 8 * DAY: 0}},
+            ("B104", ("offset -1", "orders[0]", "2026-11-14T10:00:00Z", "100"), ("Kafka's own tools",), False),
+        ),
+    ],
+)
+def test_what_stands_in_the_way_of_a_floor(keep: dict, facts: dict, expected: Expected) -> None:  # type: ignore[type-arg]
+    (decision,) = planned(floor(keep=keep), snapshot(partition(**({"at": {DAY: 100}} | facts)))).decisions
+    assert_objection(decision, expected)
+
+
+def test_two_readers_in_the_way() -> None:
+    """The one that is furthest behind is named, the other one counted."""
+    facts = partition(at={DAY: 100}, readers=(reader("a", 7), reader("b", 5)))
+    (decision,) = planned(floor(keep={"last": 60}), snapshot(facts)).decisions
+    assert_objection(decision, ("B204", ('"b"', "5", "35 records", "40", "1 more"), ("consumers: clamp",), False))
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (None, ("B205", ('"g"', "unreadBy", "orders[0]"), ("unreadBy",), False)),
+        (reader("g", 101), ("B206", ('"g"', "unreadBy", "101", "100"), ("reset",), False)),
+        (reader("g", 5, topic_id=LOST), ("B103", ('"g"', "unreadBy", LOST.reason), ("`doctor`",), True)),
+        (
+            reader("g", 5, topic_id=OTHER_ID),
+            ("B207", ('"g"', "unreadBy", "5", OTHER_ID, "orders", TOPIC_ID), ("commit on the new",), False),
+        ),
+    ],
+)
+def test_commits_that_prove_nothing(standing: object, expected: Expected) -> None:
+    objection = verified_offset("g", standing, partition(), TOPIC_ID, 100)  # type: ignore[arg-type]
+    assert_objection(objection, expected)  # type: ignore[arg-type]
+
+
+def test_a_commit_at_zero_is_a_position() -> None:
+    """It proves that nothing was read, which is a proof."""
+    assert verified_offset("g", reader("g", 0), partition(), TOPIC_ID, 100) == 0
+
+
+def test_groups_that_nobody_can_see() -> None:
+    nobody, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
+    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), nobody)
+    assert_objection(unlisted, ("B212", ("list of groups", "no right"), rights, True))
+    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), nobody)
+    assert_objection(uncommitted, ("B212", ("commits", "no right"), rights, True))
+    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), nobody)
+    assert_objection(share, ("B211", ('"s"', "share group"), ("exceptGroups",), False))
+    untyped = unknown_consumers(snapshot(group("s", type=LOST)), nobody)
+    assert_objection(untyped, ("B103", ("type", '"s"', LOST.reason), ("`doctor`",), True))
+    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), nobody) is None
+
+
+def test_exceptions_are_matched_once_per_group() -> None:
+    """Selectors of the manifest, asked for every reader of every partition."""
+
+    excepted = group_excluder(iter([Selector("a*"), Selector("b")]))
+    assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"type": GroupType.SHARE}, ("B302", ('"old-etl"', "share", "classic", "consumer"), ("groups",), False)),
+        ({"state": GroupState.STABLE}, ("B303", ('"old-etl"', "STABLE"), ("groups",), False)),
+        ({"idle": DAY}, ("B304", ('"old-etl"', "2026-11-20T10:00:00Z", "idleFor is 3d"), ("groups",), False)),
+        ({"listed": False}, ("B301", ('"old-etl"',), ("DESCRIBE", "`doctor`"), True)),
+    ],
+)
+def test_groups_that_are_not_removed(facts: dict, expected: Expected) -> None:  # type: ignore[type-arg]
+    (decision,) = planned(removal(), snapshot(group(**facts))).decisions
+    assert_objection(decision, expected)
+
+
+def test_a_pattern_may_not_give_up_the_evidence() -> None:
+    policy = removal(idleFor="0s", exceptGroups=["x"])
+    (decision,) = policy.decide({"old-etl": False}, snapshot(group()))
+    assert isinstance(decision, Skipped)
+    assert decision.address == Address("GroupRemoval", "dead", "old-etl")
+    assert mentions(decision.reason, "idleFor 0s", '"old-etl"')
+
+
+def test_what_the_planner_objects_to() -> None:
+    """Protected, journal, too many, two claims."""
+    facts = snapshot(partition(at={DAY: 100}), group("old-etl"))
+    guarded = cluster(protect={"topics": ["orders"], "groups": ["old-*"]})
+    by = ("Cluster/prod-eu", "manifests/cluster.yaml:1")
+    (topics,) = planned(floor(keep={"last": 60}), facts, cluster=guarded).decisions
+    assert_objection(topics, ("B106", ("topic orders", *by), ("protect",), False))
+    (groups,) = planned(removal(), facts, cluster=guarded).decisions
+    assert_objection(groups, ("B106", ('"old-etl"', *by, "old-*"), ("protect",), False))
+    (journal,) = planned(floor(keep={"last": 60}), facts, cluster=cluster(journal={"topic": "orders"})).decisions
+    assert_objection(journal, ("B201", ("orders", "journal"), ("topics",), False))
+    (many,) = planned(floor("ord*", keep={"last": 60}, expectAtMost=0), facts).decisions
+    assert_objection(many, ("B107", ("1", "expectAtMost", "0"), ("topics", "expectAtMost", "1"), False))
+    (claimed, _) = planned([leaders(name="a"), leaders("ord*", name="b")], facts).decisions
+    claims = tuple(f"LeaderPolicy/{name} (manifests/leaders.yaml:6)" for name in "ab")
+    assert_objection(claimed, ("B105", ("orders", *claims), ("exceptTopics",), False))
+
+
+def test_a_group_in_a_sentence_is_quoted() -> None:
+    assert quote_group("old-etl") == '"old-etl"'
+    assert quote_group('a"b\n') == '"a\\"b\\n"'
+
+
+def test_a_floor_knows_its_guard_once_for_all_partitions() -> None:
+    """Named groups and exceptions in order, so that neither order changes a digest."""
+    made = FloorEvaluator.of(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
+    assert (made.guard.named, made.guard.except_groups) == (("a", "b"), ("y", "z"))
+    assert made.instants.asked == (NOW_MS - DAY,)

@@ -1,0 +1,790 @@
+"""How a floor is decided, one partition at a time: rules, readers, clock, drift, and everything that stands in the way."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from reconciler.model.action import Mode
+from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
+from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.text.formatting import format_instant
+from tests.golden.wording import mentions
+from tests.strategies.facts import (
+    DAY,
+    HOUR,
+    LOST,
+    MINUTE,
+    NOW_MS,
+    OTHER_ID,
+    SECOND,
+    TOPIC_ID,
+    floor,
+    group,
+    partition,
+    planned,
+    reader,
+    snapshot,
+    topic,
+)
+
+ADDRESS = Address("RetentionFloor", "gdpr", "orders", 0)
+
+
+def decided(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Decision:
+    """The one decision on orders[0]."""
+    changes = {
+        key: spec.pop(key) for key in ("groups_incomplete", "readers_incomplete", "topics_incomplete") if key in spec
+    }
+    (decision,) = planned(floor(keep=keep, **spec), snapshot(*facts, **changes)).decisions
+    return decision
+
+
+def acted(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> DeleteRecords:
+    decision = decided(keep, *facts, **spec)
+    assert isinstance(decision, DeleteRecords), decision
+    return decision
+
+
+def blocked(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Blocked:
+    decision = decided(keep, *facts, **spec)
+    assert isinstance(decision, Blocked), decision
+    return decision
+
+
+# --- rules
+
+
+def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> None:
+    """The action carries the absolute offset, the facts it rests on and the rule."""
+    action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, log_start=5, high_watermark=120))
+    assert mentions(action.reason, "newerThan 7d", "40")
+    assert action == DeleteRecords(
+        address=ADDRESS,
+        declared_at=SourceLocation("manifests/floors.yaml", 9, 1),
+        reason=action.reason,
+        mode=Mode.MERGE,
+        partition=TopicPartition("orders", 0),
+        before_offset=40,
+        seen=ObservedPartition(
+            topic_id=TOPIC_ID,
+            log_start=5,
+            stable_end=100,
+            high_watermark=120,
+            leader=1,
+            replicas=(1, 2, 3),
+            in_sync=(1, 2, 3),
+        ),
+        guard=Preconditions(consumers=LagPolicy.BLOCK),
+        vouched=False,
+        drift=True,
+    )
+
+
+def test_no_record_as_young_means_the_end_that_was_read_before_the_question() -> None:
+    """Where every record is older the floor is the stable end of the same scan, never -1 and never a later end."""
+    action = acted({"newerThan": "7d"}, partition(at={7 * DAY: None, 8 * DAY: None}, high_watermark=150))
+    assert action.before_offset == 100
+    assert mentions(action.reason, "newerThan 7d", "no record is younger", "100")
+
+
+def test_an_answer_above_the_stable_end_is_lowered_to_it() -> None:
+    """Records above the read-committed end may still be rolled back, so they stay."""
+    action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 110, 8 * DAY: 20}, high_watermark=120))
+    assert action.before_offset == 100
+    assert mentions(action.reason, "newerThan 7d", "110", "100")
+
+
+def test_an_answer_at_the_stable_end_is_just_an_answer() -> None:
+    """Nothing was lowered, so nothing is said about it."""
+    action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 100, 8 * DAY: 20}, high_watermark=120))
+    assert action.before_offset == 100
+    assert action.reason.count("100") == 1
+
+
+def test_since_keeps_from_its_instant_on() -> None:
+    """A fixed instant; an instant that is just now is not the future."""
+    action = acted({"since": "2026-11-21T10:00:00Z"}, partition(at={0: 70}))
+    assert action.before_offset == 70
+    assert mentions(action.reason, "since 2026-11-21T10:00:00Z", "70")
+    none = acted({"since": "2026-11-21T09:00:00Z"}, partition(at={HOUR: None}))
+    assert none.before_offset == 100
+    assert mentions(none.reason, "since 2026-11-21T09:00:00Z", "100")
+
+
+def test_since_in_the_future_blocks_the_whole_policy() -> None:
+    """One Blocked at the policy's address; nothing of it is decided."""
+    decision = decided({"since": "2026-11-21T10:00:01Z"}, partition(), partition(1))
+    assert isinstance(decision, Blocked)
+    assert (decision.address, decision.code) == (Address("RetentionFloor", "gdpr"), "B210")
+    assert decision.declared_at == floor(keep={"last": 1}).declared_at
+    assert mentions(decision.reason, "2026-11-21T10:00:01Z")
+
+
+def test_since_before_1970_asks_for_instant_zero() -> None:
+    """Brokers read negative timestamps as other questions: -2 is the start, -1 the end."""
+    policy = floor(keep={"since": "1969-12-31T23:59:59Z"})
+    assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
+    assert acted({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3})).before_offset == 3
+
+
+def test_a_very_long_newer_than_asks_for_instant_zero() -> None:
+    """Neither the instant nor the one that drift needs goes below zero."""
+    policy = floor(keep={"newerThan": "999999d", "last": 3}, driftAfter="999999d")
+    assert policy.scan_request(NOW_MS).topics[0].instants_ms == (0,)
+
+
+def test_last_keeps_n_offsets_below_the_stable_end() -> None:
+    """Counted from the read-committed end, so what is still open is kept on top."""
+    action = acted({"last": 30}, partition(at={DAY: 100}, high_watermark=120))
+    assert action.before_offset == 70
+    assert mentions(action.reason, "last 30", "70", "100")
+
+
+def test_last_larger_than_the_log_is_satisfied() -> None:
+    """The rule reaches below offset 0, where nothing is."""
+    assert decided({"last": 101}, partition(at={DAY: 100})) == Satisfied(ADDRESS)
+
+
+def test_from_offset_is_taken_as_it_stands_and_selects_just_its_partitions() -> None:
+    """Partitions that the map does not name are not part of the plan."""
+    facts = snapshot(partition(0), partition(1), partition(2))
+    decisions = planned(floor(keep={"fromOffset": {"0": 40, "2": 0}}), facts).decisions
+    assert [str(decision.address) for decision in decisions] == [
+        "RetentionFloor/gdpr/orders[0]",
+        "RetentionFloor/gdpr/orders[2]",
+    ]
+    first, second = decisions
+    assert isinstance(first, DeleteRecords)
+    assert (first.before_offset, first.drift) == (40, True)
+    assert mentions(first.reason, "fromOffset", "40")
+    assert isinstance(second, Satisfied)
+
+
+def test_from_offset_above_the_end_is_blocked_never_lowered() -> None:
+    """It was meant for another topic or another time; the end itself is allowed."""
+    decision = blocked({"fromOffset": {"0": 101}}, partition(high_watermark=200))
+    assert (decision.code, decision.unread) == ("B208", False)
+    assert mentions(decision.reason, "101", "100")
+    assert acted({"fromOffset": {"0": 100}}, partition(high_watermark=200)).before_offset == 100
+
+
+def test_from_offset_above_the_end_is_blocked_on_an_empty_partition_too() -> None:
+    """Nothing could go from it, and yet the manifest means something else than what is there."""
+    assert blocked({"fromOffset": {"0": 1}}, partition(end=0, readers_below=0)).code == "B208"
+    assert decided({"fromOffset": {"0": 0}}, partition(end=0)) == Satisfied(ADDRESS)
+
+
+def test_topic_id_pins_the_incarnation() -> None:
+    """Offsets read from a topic that was made again mean nothing on its successor."""
+    keep = {"fromOffset": {"0": 40}, "topicId": TOPIC_ID}
+    assert acted(keep, partition()).before_offset == 40
+    decision = blocked(keep, partition(topic_id=OTHER_ID))
+    assert decision.code == "B209"
+    assert OTHER_ID in decision.reason
+    assert TOPIC_ID in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected", "rules"),
+    [
+        ({"newerThan": "7d", "last": 30}, 40, ["newerThan 7d", "40", "last 30", "70"]),
+        ({"newerThan": "7d", "last": 90}, 10, ["last 90", "10", "newerThan 7d", "40"]),
+        (
+            {
+                "newerThan": "7d",
+                "since": "2026-11-21T09:00:00Z",
+                "last": 30,
+                "fromOffset": {"0": 60},
+                "unreadBy": ["billing"],
+            },
+            40,
+            [
+                *("newerThan 7d", "40", "since 2026-11-21T09:00:00Z", "90", "last 30", "70"),
+                *("fromOffset 60", "60", 'unreadBy "billing"', "80"),
+            ],
+        ),
+    ],
+)
+def test_the_floor_is_the_lowest_rule_and_the_reason_says_which(
+    keep: Mapping[str, Any], expected: int, rules: list[str]
+) -> None:
+    """A second rule can only keep more. The reason has each rule with its offset, the one that decides first."""
+    at = {7 * DAY: 40, 8 * DAY: 30, HOUR: 90, DAY: 95}
+    action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), group("billing"), driftAfter="24h")
+    assert action.before_offset == expected
+    assert re.search(".*".join(rf"\b{re.escape(rule)}" for rule in rules), action.reason)
+
+
+def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
+    """There is nothing left to remove."""
+    assert decided({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 0}, log_start=40)) == Satisfied(ADDRESS)
+    assert acted({"newerThan": "7d"}, partition(at={7 * DAY: 41, 8 * DAY: 0}, log_start=40)).records_max == 1
+
+
+def test_a_stable_end_below_the_log_start_is_satisfied() -> None:
+    """A purge may go past an open transaction; then the read-committed end lies below the log start."""
+    assert decided({"newerThan": "7d"}, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+    pinned = {"fromOffset": {"0": 50}, "unreadBy": ["nobody"]}
+    assert decided(pinned, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
+    assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, stable_end=50)).code == "B208"
+
+
+def test_an_empty_partition_is_satisfied_although_a_named_group_never_committed_there() -> None:
+    """Nothing can go from it, so nobody needs to vouch."""
+    assert decided({"unreadBy": ["billing"]}, partition(end=0), group("billing")) == Satisfied(ADDRESS)
+
+
+def test_a_high_watermark_read_before_the_stable_end_may_be_the_lower_number() -> None:
+    """Producers go on between two questions; by the time of the later answer the watermark was at least that."""
+    action = acted({"last": 10}, partition(at={DAY: 100}, high_watermark=95))
+    assert (action.seen.high_watermark, action.before_offset) == (100, 90)
+
+
+# --- facts that are missing
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"topic_id": LOST}, "the topic id of orders[0]"),
+        ({"leader": LOST}, "the leader of orders[0]"),
+        ({"replicas": LOST}, "the replicas of orders[0]"),
+        ({"in_sync": LOST}, "the in-sync replicas of orders[0]"),
+        ({"log_start": LOST}, "the log start of orders[0]"),
+        ({"stable_end": LOST}, "the end of orders[0]"),
+        ({"high_watermark": LOST}, "the high watermark of orders[0]"),
+        ({"at": {7 * DAY: LOST, 8 * DAY: 3}}, "the first offset of orders[0] at or after 2026-11-14T10:00:00Z"),
+        ({"at": {7 * DAY: 3, 8 * DAY: LOST}}, "the first offset of orders[0] at or after 2026-11-13T10:00:00Z"),
+        ({"readers": LOST}, "the groups that read orders[0]"),
+        ({"readers_below": LOST}, "the groups that read orders[0]"),
+        ({"last_purge_ms": LOST}, "when orders[0] was last purged"),
+    ],
+)
+def test_an_unread_fact_blocks_with_its_reason(change: dict[str, Any], words: str) -> None:
+    """Each fact that an action rests on; a missing value is never zero."""
+    facts = partition(**({"at": {7 * DAY: 40, 8 * DAY: 20}} | change))
+    decision = blocked({"newerThan": "7d"}, facts, every="30s")
+    assert (decision.code, decision.unread) == ("B103", True)
+    assert mentions(decision.reason, words, LOST.reason)
+    assert "doctor" in decision.next_step
+
+
+def test_an_instant_that_was_not_answered_is_not_asked() -> None:
+    """An answer that is simply absent from the facts is unread as well."""
+    decision = blocked({"newerThan": "7d"}, partition())
+    assert (decision.code, decision.unread) == ("B103", True)
+
+
+def test_a_partition_without_facts_is_unread() -> None:
+    """The listing counts two partitions, the scan brought one."""
+    facts = snapshot(partition(0, at={DAY: 100}), topic(partitions=2))
+    decisions = planned(floor(keep={"last": 10}), facts).decisions
+    assert isinstance(decisions[0], DeleteRecords)
+    assert isinstance(decisions[1], Blocked)
+    assert (decisions[1].code, decisions[1].unread) == ("B103", True)
+
+
+def test_unknown_number_of_partitions_blocks_the_topic() -> None:
+    """One Blocked for the topic, since nobody knows which partitions it has."""
+    decision = blocked({"last": 10}, topic(partitions=LOST))
+    assert (decision.address, decision.code, decision.unread) == (
+        Address("RetentionFloor", "gdpr", "orders"),
+        "B103",
+        True,
+    )
+    assert decision.declared_at == floor(keep={"last": 1}).declared_at
+    assert mentions(decision.reason, "partitions", "orders", LOST.reason)
+
+
+def test_unread_cleanup_policy_blocks_even_what_a_pattern_found() -> None:
+    """A pattern's find that may or may not qualify is not quietly skipped."""
+    facts = snapshot(partition(at={DAY: 100}), topic(cleanup_policy=LOST))
+    (decision,) = planned(floor("ord*", keep={"last": 10}), facts).decisions
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B103", True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"log_start": -1001}, {"stable_end": -1}, {"high_watermark": -1001}, {"at": {7 * DAY: -1, 8 * DAY: 3}}]
+)
+def test_negative_offsets_contradict(change: dict[str, Any]) -> None:
+    """A client's -1001 for a broker that did not answer, or -1 for anything, never becomes a number."""
+    assert blocked({"newerThan": "7d"}, partition(**({"at": {7 * DAY: 40, 8 * DAY: 20}} | change))).code == "B104"
+
+
+def test_no_replicas_contradict() -> None:
+    assert blocked({"last": 10}, partition(replicas=())).code == "B104"
+
+
+def test_leaderless_is_blocked_before_its_offsets_are_missed() -> None:
+    """Nobody can delete, which says more than that nobody answered."""
+    decision = blocked({"last": 10}, partition(leader=None, log_start=LOST))
+    assert (decision.code, decision.unread) == ("B203", False)
+
+
+# --- topics that do not qualify
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "code"),
+    [
+        ("__consumer_offsets", {}, "B201"),
+        ("orders", {"internal": True}, "B201"),
+        ("orders", {"cleanup_policy": frozenset({"compact"})}, "B202"),
+        ("orders", {"cleanup_policy": frozenset()}, "B202"),
+    ],
+)
+def test_an_unqualified_topic_is_blocked_by_name_and_skipped_by_pattern(
+    name: str, facts: dict[str, Any], code: str
+) -> None:
+    """Internal and system topics, and those whose cleanup policy does not delete."""
+    policy = floor(keep={"last": 10})
+    known = snapshot(partition(topic=name, at={DAY: 100}), topic(name, **facts))
+    (by_name,) = policy.decide({name: True}, known)
+    assert isinstance(by_name, Blocked)
+    assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", name), code)
+    (by_pattern,) = policy.decide({name: False}, known)
+    assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
+
+
+def test_compact_and_delete_is_truncated() -> None:
+    """Brokers do delete records of such a topic."""
+    facts = topic(cleanup_policy=frozenset({"compact", "delete"}))
+    assert acted({"last": 10}, partition(at={DAY: 100}), facts).before_offset == 90
+
+
+def test_the_cleanup_policy_is_named() -> None:
+    for policy, words in (({"compact"}, "compact"), (set(), "empty"), ({"none", "compact"}, "compact,none")):
+        decision = blocked({"last": 10}, topic(cleanup_policy=frozenset(policy)))
+        assert mentions(decision.reason, "cleanup.policy", "orders", words)
+
+
+def test_an_unknown_topic_is_blocked_with_the_nearest_name() -> None:
+    """A slip of the pen does not read as in sync."""
+    decision = blocked({"last": 10}, topic("order"))
+    assert (decision.address, decision.code, decision.unread) == (
+        Address("RetentionFloor", "gdpr", "orders"),
+        "B101",
+        False,
+    )
+    assert mentions(decision.reason, "orders", '"order"')
+
+
+def test_an_unknown_topic_is_unread_where_the_list_is_incomplete() -> None:
+    decision = blocked({"last": 10}, topics_incomplete=Unknown("broker 2 did not answer"))
+    assert (decision.code, decision.unread) == ("B101", True)
+    assert mentions(decision.reason, "orders", "broker 2 did not answer")
+
+
+def test_no_hint_is_sought_on_a_very_large_cluster() -> None:
+    """A thousand misspelt names times a hundred thousand topics would take minutes."""
+    names = [topic(f"order-{number}") for number in range(2000)]
+    assert '"order-' not in blocked({"last": 10}, *names).reason
+    assert '"order-' in blocked({"last": 10}, *names[1:]).reason
+
+
+def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() -> None:
+    """partitions: [0, 7] on a topic of one."""
+    facts = snapshot(partition(at={DAY: 100}))
+    exact = planned(floor(keep={"last": 10}, partitions=[7, 0]), facts).decisions
+    assert isinstance(exact[0], DeleteRecords)
+    assert isinstance(exact[1], Blocked)
+    assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
+    assert exact[1].declared_at == floor(keep={"last": 1}).declared_at
+    assert mentions(exact[1].reason, "orders", "1", "7")
+    found = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
+    assert isinstance(found[1], Skipped)
+
+
+def test_partition_number_equal_to_the_count_is_missing() -> None:
+    """Numbers begin at 0."""
+    assert blocked({"last": 10}, partition(at={DAY: 100}), partitions=[1]).code == "B102"
+
+
+# --- readers
+
+
+def test_a_group_behind_the_floor_blocks_and_is_named_with_what_it_would_skip() -> None:
+    """The slowest group, its position, and the number of records; the others are counted."""
+    readers = (reader("a", 39), reader("billing", 5), reader("c", 40))
+    decision = blocked({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, readers=readers), group("billing"))
+    assert decision.code == "B204"
+    assert mentions(decision.reason, '"billing"', "5", "35 records", "40", "1 more")
+    assert "consumers: clamp" in decision.next_step
+    many = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
+    assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason, "1,002 more")
+
+
+def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
+    """The committed offset is the next one it will read."""
+    assert acted({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 40),))).before_offset == 40
+    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 39),))).code == "B204"
+
+
+def test_records_below_the_log_start_are_not_counted_as_skipped() -> None:
+    """They are gone already, whatever the group has committed."""
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=(reader("billing", 3),)))
+    assert mentions(decision.reason, "30 records")
+
+
+def test_a_group_with_commits_elsewhere_on_the_topic_stands_at_the_log_start() -> None:
+    """It reads the topic, so it will read this partition from its start."""
+    decision = blocked({"last": 60}, partition(at={DAY: 100}, readers=(reader("billing", 0, implied=True),)))
+    assert decision.code == "B204"
+    assert mentions(decision.reason, '"billing"', "40 records")
+
+
+def test_clamp_lowers_the_floor_to_the_slowest_group() -> None:
+    """Of two equally slow ones the first by name is cited, so the plan does not depend on order."""
+    readers = (reader("b", 25), reader("a", 25), reader("c", 30))
+    action = acted({"last": 60}, partition(at={DAY: 100}, readers=readers), consumers="clamp")
+    assert (action.before_offset, action.guard.accepted) == (25, ())
+    assert mentions(action.reason, "last 60", "40", "100", "25", '"a"')
+
+
+def test_clamp_without_anybody_behind_changes_nothing() -> None:
+    action = acted({"last": 60}, partition(at={DAY: 100}, readers=(reader("a", 40),)), consumers="clamp")
+    assert action.before_offset == 40
+    assert action.reason == acted({"last": 60}, partition(at={DAY: 100})).reason, "no clamp is named"
+
+
+def test_clamp_down_to_the_log_start_is_satisfied() -> None:
+    """A group that has read nothing yet holds everything back."""
+    facts = partition(at={DAY: 100}, log_start=10, readers=(reader("a", 10, implied=True),))
+    assert decided({"last": 60}, facts, consumers="clamp") == Satisfied(ADDRESS)
+
+
+def test_ignore_accepts_whoever_is_behind_and_says_what_they_skip() -> None:
+    """The action lists each with its position, and apply accepts none further behind."""
+    readers = (reader("b", 25), reader("a", 5), reader("c", 40))
+    action = acted({"last": 60}, partition(at={DAY: 100}, log_start=10, readers=readers), consumers="ignore")
+    assert action.before_offset == 40
+    assert action.guard == Preconditions(
+        consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("a", 5), AcceptedLag("b", 25))
+    )
+    assert action.skips == (("a", 30), ("b", 15))
+
+
+def test_excepted_groups_block_nothing_and_their_loss_is_shown() -> None:
+    """exceptGroups takes selectors; what those groups skip is part of the impact."""
+    readers = (reader("console-1", 5), reader("console-2", 90))
+    action = acted({"last": 60}, partition(at={DAY: 100}, readers=readers), exceptGroups=["console-*"])
+    assert action.guard == Preconditions(
+        consumers=LagPolicy.BLOCK, accepted=(AcceptedLag("console-1", 5),), except_groups=("console-*",)
+    )
+    assert blocked({"last": 60}, partition(at={DAY: 100}, readers=readers), exceptGroups=["console-2"]).code == "B204"
+
+
+def test_excepted_groups_do_not_clamp() -> None:
+    """Only those count as skipping that are below the clamped floor."""
+    readers = (reader("console-1", 5), reader("console-2", 30), reader("billing", 20))
+    action = acted(
+        {"last": 60}, partition(at={DAY: 100}, readers=readers), exceptGroups=["console-*"], consumers="clamp"
+    )
+    assert action.before_offset == 20
+    assert action.guard.accepted == (AcceptedLag("console-1", 5),)
+    same = (reader("console-1", 20), reader("billing", 20))
+    level = acted({"last": 60}, partition(at={DAY: 100}, readers=same), exceptGroups=["console-*"], consumers="clamp")
+    assert level.guard.accepted == (), "who stands at the clamp skips nothing"
+
+
+def test_except_groups_are_recorded_in_order() -> None:
+    """The digest must not depend on the order in which a manifest lists them."""
+    action = acted({"last": 60}, partition(at={DAY: 100}), exceptGroups=["z", "a*"])
+    assert action.guard.except_groups == ("a*", "z")
+
+
+def test_a_floor_above_where_readers_were_looked_for_is_blocked() -> None:
+    """A reader in between would go unnoticed."""
+    decision = blocked({"last": 10}, partition(at={DAY: 100}, readers_below=89))
+    assert (decision.code, decision.unread) == ("B213", True)
+    assert acted({"last": 10}, partition(at={DAY: 100}, readers_below=90)).before_offset == 90
+
+
+# --- groups that cannot be seen
+
+
+@pytest.mark.parametrize("consumers", ["block", "clamp", "ignore"])
+@pytest.mark.parametrize("which", ["groups_incomplete", "readers_incomplete"])
+def test_unseen_groups_block_whatever_consumers_says(which: str, consumers: str) -> None:
+    """The slowest group that is visible may not be the slowest one."""
+    decision = blocked(
+        {"last": 60}, partition(at={DAY: 100}), consumers=consumers, **{which: Unknown("no DESCRIBE on the cluster")}
+    )
+    assert (decision.code, decision.unread) == ("B212", True)
+    assert "no DESCRIBE on the cluster" in decision.reason
+
+
+def test_what_needs_no_guard_is_not_blocked_by_unseen_groups() -> None:
+    """Nothing would be removed, so nobody can be hurt."""
+    assert decided({"last": 100}, partition(at={DAY: 100}), groups_incomplete=LOST) == Satisfied(ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("type_", "word"),
+    [
+        (GroupType.SHARE, "share"),
+        (GroupType.STREAMS, "streams"),
+        (GroupType.CONNECT, "connect"),
+        (GroupType.HIDDEN, "type"),
+    ],
+)
+def test_a_group_whose_position_cannot_be_read_blocks_unless_excepted(type_: GroupType, word: str) -> None:
+    """Share groups answer an empty list of positions without an error."""
+    hidden = group("carts", type=type_, listed=False)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), hidden)
+    assert (decision.code, decision.unread) == ("B211", False)
+    assert mentions(decision.reason, '"carts"', word)
+    assert acted({"last": 60}, partition(at={DAY: 100}), hidden, exceptGroups=["carts"]).before_offset == 40
+
+
+@pytest.mark.parametrize("type_", [GroupType.CLASSIC, GroupType.CONSUMER])
+def test_a_group_that_is_not_listed_blocks_whatever_its_type(type_: GroupType) -> None:
+    """Only the commit log knows it: hidden, or made while the scan ran. Its commits were not read, so it was nobody's reader."""
+    unseen = group("new", type=type_, listed=False)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), unseen)
+    assert decision.code == "B211"
+    assert mentions(decision.reason, '"new"', "listed")
+    assert acted({"last": 60}, partition(at={DAY: 100}), unseen, exceptGroups=["new"]).before_offset == 40
+
+
+def test_several_hidden_groups_are_counted() -> None:
+    hidden = [group(name, type=GroupType.SHARE) for name in ("b", "a", "c")]
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), *hidden, exceptGroups=["c"])
+    assert mentions(decision.reason, '"a"', "1 more", "share")
+
+
+def test_of_several_groups_of_unread_type_the_first_by_name_is_told() -> None:
+    """Whatever order the scan brought them in."""
+    unknown = [group(name, type=LOST) for name in ("b", "a")]
+    for facts in (unknown, unknown[::-1]):
+        assert mentions(blocked({"last": 60}, partition(at={DAY: 100}), *facts).reason, "type", '"a"')
+
+
+def test_a_group_of_unread_type_blocks_unless_excepted() -> None:
+    """It may be of a type whose position cannot be read."""
+    unknown = group("carts", type=LOST)
+    decision = blocked({"last": 60}, partition(at={DAY: 100}), unknown)
+    assert (decision.code, decision.unread) == ("B103", True)
+    assert acted({"last": 60}, partition(at={DAY: 100}), unknown, exceptGroups=["c*"]).before_offset == 40
+
+
+# --- unreadBy
+
+
+def test_unread_by_stands_where_the_slowest_named_group_stands() -> None:
+    """Records that all of them have read may go; the group that decides is named; the clock defaults to 30 s."""
+    readers = (reader("billing", 60), reader("shipping", 35))
+    facts = (partition(at={DAY: 100}, readers=readers), group("billing"), group("shipping"))
+    action = acted({"unreadBy": ["shipping", "billing"]}, *facts)
+    assert (action.before_offset, action.vouched) == (35, True)
+    assert action.guard == Preconditions(consumers=LagPolicy.BLOCK, named=("billing", "shipping"), every_ms=30 * SECOND)
+    assert mentions(action.reason, "unreadBy", '"shipping"', "35")
+
+
+def test_unread_by_is_lowered_to_the_stable_end() -> None:
+    """A group that reads uncommitted records may be above it."""
+    facts = (partition(at={DAY: 100}, high_watermark=120, readers=(reader("billing", 110),)), group("billing"))
+    action = acted({"unreadBy": ["billing"]}, *facts)
+    assert action.before_offset == 100
+    assert mentions(action.reason, "unreadBy", '"billing"', "110", "100")
+
+
+@pytest.mark.parametrize("consumers", ["clamp", "ignore"])
+def test_only_unread_by_under_block_vouches(consumers: str) -> None:
+    """Under clamp or ignore the record limits count what goes."""
+    facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"))
+    assert not acted({"unreadBy": ["billing"]}, *facts, consumers=consumers).vouched
+
+
+@pytest.mark.parametrize(
+    ("standing", "code"),
+    [
+        ((), "B205"),
+        ((reader("billing", 0, implied=True),), "B205"),
+        ((reader("billing", -1),), "B205"),
+        ((reader("billing", 121),), "B206"),
+        ((reader("billing", 60, topic_id=OTHER_ID),), "B207"),
+    ],
+)
+def test_a_commit_that_proves_nothing_blocks(standing: tuple[Any, ...], code: str) -> None:
+    """No position, one above the end, or one made for the topic's previous incarnation."""
+    decision = blocked(
+        {"unreadBy": ["billing"]}, partition(at={DAY: 100}, high_watermark=120, readers=standing), group("billing")
+    )
+    assert (decision.code, decision.unread) == (code, False)
+    assert '"billing"' in decision.reason
+
+
+def test_nobody_vouches_for_what_an_excepted_group_skips() -> None:
+    """exceptGroups lets it skip them; it does not take them out of the limits."""
+    billing, audit = reader("billing", 90), reader("audit", 5)
+    keep, excepting = {"unreadBy": ["billing"]}, {"exceptGroups": ["audit"]}
+    skipping = acted(keep, partition(at={DAY: 100}, readers=(billing, audit)), group("billing"), **excepting)
+    assert skipping.guard.accepted == (AcceptedLag("audit", 5),)
+    assert not skipping.vouched
+    assert acted(keep, partition(at={DAY: 100}, readers=(billing,)), group("billing"), **excepting).vouched
+
+
+def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> None:
+    facts = (partition(at={DAY: 100}, high_watermark=120, readers=(reader("billing", 120),)), group("billing"))
+    assert acted({"unreadBy": ["billing"]}, *facts).before_offset == 100
+
+
+def test_a_commit_without_a_topic_id_counts_and_one_that_was_not_read_does_not() -> None:
+    """Brokers before value version 4 wrote none: None is a fact, unread is none."""
+    old = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=None),))
+    assert acted({"unreadBy": ["billing"]}, old, group("billing")).before_offset == 60
+    unread = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=LOST),))
+    decision = blocked({"unreadBy": ["billing"]}, unread, group("billing"))
+    assert (decision.code, decision.unread) == ("B103", True)
+
+
+def test_named_groups_need_their_readers_read() -> None:
+    decision = blocked({"unreadBy": ["billing"]}, partition(at={DAY: 100}, readers=LOST), group("billing"))
+    assert (decision.code, decision.unread) == ("B103", True)
+    assert mentions(decision.reason, "groups", "orders[0]", LOST.reason)
+    assert decision.declared_at == SourceLocation("manifests/floors.yaml", 9, 1)
+
+
+def test_one_named_group_without_a_position_blocks_all() -> None:
+    """A missing group is not one that has read everything."""
+    facts = (partition(at={DAY: 100}, readers=(reader("billing", 60),)), group("billing"), group("shipping"))
+    assert blocked({"unreadBy": ["billing", "shipping"]}, *facts).code == "B205"
+
+
+def test_a_group_that_is_not_named_still_holds_the_floor_back() -> None:
+    """unreadBy vouches for the named groups only."""
+    facts = (
+        partition(at={DAY: 100}, readers=(reader("billing", 60), reader("other", 3))),
+        group("billing"),
+        group("other"),
+    )
+    assert blocked({"unreadBy": ["billing"]}, *facts).code == "B204"
+
+
+# --- the clock
+
+
+@pytest.mark.parametrize(
+    ("ago", "waits"), [(30 * SECOND, True), (30 * SECOND + 1, False), (0, True), (-5 * SECOND, True)]
+)
+def test_within_every_the_purge_waits(ago: int, waits: bool) -> None:
+    """More than the interval has to have passed, as in Kafka Streams; a clock that is behind waits too."""
+    decision = decided({"last": 60}, partition(at={DAY: 100}, last_purge_ms=NOW_MS - ago), every="30s")
+    if not waits:
+        assert isinstance(decision, DeleteRecords)
+        assert decision.guard.every_ms == 30 * SECOND
+        return
+    assert isinstance(decision, Waiting)
+    assert decision.until_ms == NOW_MS - ago + 30 * SECOND + 1
+    assert (decision.address, decision.declared_at) == (ADDRESS, SourceLocation("manifests/floors.yaml", 9, 1))
+    assert mentions(decision.reason, "last 60", "40", "100", format_instant(NOW_MS - ago), "30s")
+
+
+def test_never_purged_does_not_wait() -> None:
+    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=None), every="30s").before_offset == 40
+
+
+def test_without_every_the_journal_is_not_asked() -> None:
+    """A journal that cannot be read blocks policies with a clock only."""
+    assert acted({"last": 60}, partition(at={DAY: 100}, last_purge_ms=LOST)).guard.every_ms is None
+    assert not floor(keep={"last": 60}).scan_request(NOW_MS).topics[0].last_purge
+
+
+def test_a_reader_in_the_way_blocks_rather_than_waits() -> None:
+    """Waiting would be silent about it."""
+    facts = partition(at={DAY: 100}, last_purge_ms=NOW_MS, readers=(reader("a", 3),))
+    assert blocked({"last": 60}, facts, every="30s").code == "B204"
+
+
+# --- drift
+
+
+@pytest.mark.parametrize(
+    ("keep", "at", "readers", "drift"),
+    [
+        ({"newerThan": "7d"}, {7 * DAY: 40, 8 * DAY: 10}, (), False),
+        ({"newerThan": "7d"}, {7 * DAY: 40, 8 * DAY: 11}, (), True),
+        ({"newerThan": "7d"}, {7 * DAY: None, 8 * DAY: None}, (), True),
+        ({"last": 60}, {DAY: 70}, (), False),
+        ({"last": 60}, {DAY: 71}, (), True),
+        ({"last": 60}, {DAY: None}, (), True),
+        ({"unreadBy": ["a"]}, {DAY: 10}, (reader("a", 50),), False),
+        ({"unreadBy": ["a"]}, {DAY: 11}, (reader("a", 50),), True),
+        ({"unreadBy": ["a"]}, {DAY: None}, (reader("a", 50),), True),
+        ({"since": "2026-11-14T10:00:00Z"}, {7 * DAY: 40}, (), True),
+        ({"fromOffset": {"0": 11}}, {}, (), True),
+        ({"fromOffset": {"0": 40}, "last": 60}, {DAY: 70}, (), False),
+        ({"fromOffset": {"0": 40}, "last": 60}, {DAY: 71}, (), True),
+    ],
+)
+def test_a_moving_floor_is_drift_only_where_it_was_due_a_day_ago(
+    keep: Mapping[str, Any], at: Mapping[int, int | None], readers: tuple[Any, ...], drift: bool
+) -> None:
+    """The log starts at 10: overdue where the floor of `driftAfter` ago lies above that; a fixed rule is always due."""
+    action = acted(keep, partition(at=at, readers=readers, log_start=10), every="0s")
+    assert action.drift is drift
+
+
+def test_drift_after_moves_the_instants_that_are_asked() -> None:
+    """What the scan is asked is what deciding looks up."""
+    keep = {"newerThan": "7d", "last": 5, "since": "2026-11-21T09:00:00Z"}
+    asked = floor(keep=keep, driftAfter="30m").scan_request(NOW_MS).topics[0].instants_ms
+    assert asked == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
+
+
+def test_a_short_log_was_not_due_a_day_ago() -> None:
+    """Sixty records were all there was by then, so the rule kept everything from the first offset on."""
+    action = acted({"last": 60}, partition(at={DAY: 60}))
+    assert (action.before_offset, action.drift) == (40, False)
+
+
+def test_newer_than_nothing_says_so() -> None:
+    """`newerThan: 0s` keeps what comes after the scan."""
+    action = acted({"newerThan": "0s"}, partition(at={0: None, DAY: 3}))
+    assert action.before_offset == 100
+    assert mentions(action.reason, "newerThan 0s", "100")
+
+
+def test_a_clamped_floor_is_overdue_by_where_it_was_clamped() -> None:
+    """The log starts at the clamp: nothing is due there, although the rule alone was due long ago."""
+    facts = partition(at={DAY: None}, log_start=10, readers=(reader("a", 11),))
+    action = acted({"last": 60}, facts, consumers="clamp")
+    assert (action.before_offset, action.drift) == (11, True)
+
+
+# --- needs
+
+
+def test_needs_of_a_floor() -> None:
+    """Selectors, partitions, offsets, instants, readers with the named groups, the journal, and the limits' denominators."""
+    policy = floor(
+        "my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep={"newerThan": "7d", "unreadBy": ["b", "a"]}
+    )
+    needs = policy.scan_request(NOW_MS)
+    (want,) = needs.topics
+    assert [selector.text for selector in want.topics] == ["my-*"]
+    assert [selector.text for selector in want.except_topics] == ["my-audit"]
+    assert want.patterns_skip_underscore
+    assert want.partitions == frozenset({0, 1})
+    assert want.offsets
+    assert want.readers
+    assert want.last_purge
+    assert want.named_groups == frozenset({"a", "b"})
+    assert want.instants_ms == (NOW_MS - 8 * DAY, NOW_MS - 7 * DAY, NOW_MS - DAY)
+    assert needs.topic_records
+    assert needs.cluster_records
+    assert needs.groups == ()
+
+
+def test_mode_is_carried_into_the_action() -> None:
+    (decision,) = planned(
+        floor(keep={"last": 60}, envelope={"mode": "continuous"}), snapshot(partition(at={DAY: 100}))
+    ).decisions
+    assert isinstance(decision, DeleteRecords)
+    assert decision.mode is Mode.CONTINUOUS

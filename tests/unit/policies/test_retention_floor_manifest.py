@@ -1,0 +1,251 @@
+"""RetentionFloor manifests: each sentence about their fields. What a floor decides is tested elsewhere."""
+
+import pytest
+
+from reconciler.model.selector import select
+from reconciler.operations.delete_records import LagPolicy
+from reconciler.policies import LeaderPolicy, RetentionFloor
+from reconciler.policies.retention_floor import RetentionFloorSpec
+from tests.golden.wording import mentions
+from tests.unit.manifest.broken import CLUSTER, NOW_MS, cluster, floor, manifest
+from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
+
+
+def spec_of(spec: str) -> RetentionFloorSpec:
+    (policy,) = accepted(floor(spec)).policies
+    assert isinstance(policy, RetentionFloor)
+    return policy.spec
+
+
+def test_every_field_of_the_design() -> None:
+    """The example of the design, but for the fields that exclude each other, means what its comments say."""
+    spec = spec_of(
+        'topics: ["clicks-*"]\nexceptTopics: [clicks-audit]\nexpectAtMost: 40\npartitions: [0, 1]\n'
+        "keep:\n  newerThan: 7d\n  since: 2026-11-01T00:00:00Z\n  last: 1_000_000\n  unreadBy: [billing, shipping]\n"
+        "consumers: clamp\nexceptGroups: ['console-*']\nevery: 30s\ndriftAfter: 24h"
+    )
+    assert [selector.text for selector in spec.topics] == ["clicks-*"]
+    assert spec.expect_at_most == 40
+    assert spec.partitions == (0, 1)
+    assert spec.keep.newer_than == 7 * 86_400_000
+    assert spec.keep.since == 1_793_491_200_000
+    assert spec.keep.last == 1_000_000
+    assert spec.keep.unread_by == ("billing", "shipping")
+    assert spec.consumers is LagPolicy.CLAMP
+    assert (spec.every_ms, spec.drift_after) == (30_000, 86_400_000)
+
+
+def test_defaults() -> None:
+    """ "partitions … default: all", "block (default)", "driftAfter: 24h"."""
+    spec = spec_of("topics: [orders]\nkeep: {last: 5}")
+    assert spec.partitions is None
+    assert spec.consumers is LagPolicy.BLOCK
+    assert spec.drift_after == 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("rest", "every_ms"),
+    [
+        ("keep: {unreadBy: [billing]}", 30_000),
+        ("keep: {last: 5}", None),
+        ("keep: {last: 5}\nevery: 5m", 300_000),
+        ("keep: {unreadBy: [billing]}\nevery: 0s", 0),
+    ],
+)
+def test_every(rest: str, every_ms: int | None) -> None:
+    """ "least time between two purges of a partition; default 30s with unreadBy, none otherwise"."""
+    assert spec_of(f"topics: [orders]\n{rest}").every_ms == every_ms
+
+
+@pytest.mark.parametrize("pattern", ["clicks-*", "click?", "clicks-[ab]", "regex:^clicks$"])
+def test_a_pattern_needs_expect_at_most(pattern: str) -> None:
+    """ "expectAtMost … required beside a pattern"."""
+    (only,) = diagnostics_of(floor(f"topics: [orders, '{pattern}']\nkeep: {{last: 5}}"))
+    assert (only.code, only.context) == ("M201", "in RetentionFloor/orders, spec.topics")
+    assert pattern in only.message
+    assert codes(floor(f"topics: ['{pattern}']\nexpectAtMost: 0\nkeep: {{last: 5}}")) == []
+
+
+def test_from_offset() -> None:
+    """ "exact topic names only; the map selects just its partitions; topicId: … may pin the topic's incarnation"."""
+    keep = spec_of("topics: [orders]\nkeep: {fromOffset: {0: 1200, 1: 900}, topicId: kAwXdc4bS8uMfEXAMPLE0g}").keep
+    assert keep.from_offset == {0: 1200, 1: 900}
+    assert keep.topic_id == "kAwXdc4bS8uMfEXAMPLE0g"
+    assert codes(floor('topics: ["a*"]\nexpectAtMost: 1\nkeep: {fromOffset: {0: 1}}')) == ["M202"]
+    assert codes(floor("topics: [orders]\npartitions: [0]\nkeep: {fromOffset: {0: 1}}")) == ["M203"]
+    assert codes(floor("topics: [a]\nkeep: {last: 1, topicId: kAwXdc4bS8uMfEXAMPLE0g}")) == ["M204"]
+    assert codes(floor("topics: [a, b]\nkeep: {fromOffset: {0: 1}, topicId: kAwXdc4bS8uMfEXAMPLE0g}")) == ["M204"]
+    assert codes(floor("topics: [a]\nkeep: {fromOffset: {0: 1}, topicId: short}")) == ["M119"]
+
+
+def test_all_rules_of_one_manifest_are_told() -> None:
+    """Rules about several fields are all told, too: a pattern, an offset and partitions make three errors."""
+    spec = 'topics: ["a*", __a]\npartitions: [0]\nkeep: {fromOffset: {0: 1}}'
+    assert sorted(codes(floor(spec))) == ["M201", "M202", "M203", "M205"]
+
+
+def test_keys_of_json_objects_are_numbers_too() -> None:
+    """JSON is YAML, and its keys are text: "0" is partition 0."""
+    assert spec_of('topics: [orders]\nkeep: {"fromOffset": {"0": 5}}').keep.from_offset == {0: 5}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ("{x: 1}", "M114"),
+        ("{01: 1}", "M110"),
+        ("{-1: 1}", "M119"),
+        ("{0: -1}", "M119"),
+        ("{0: 9223372036854775808}", "M119"),
+        ("{2147483648: 1}", "M119"),
+        ("{true: 1}", "M114"),
+        ("{0: x}", "M114"),
+        ("{0: 1.0}", "M114"),
+    ],
+)
+def test_offsets_are_offsets(offsets: str, expected: str) -> None:
+    """A partition is a 32-bit number, an offset a 64-bit one; neither is negative."""
+    assert codes(floor(f"topics: [orders]\nkeep: {{fromOffset: {offsets}}}")) == [expected]
+
+
+def test_system_topics() -> None:
+    """ "Names starting with `__` … cannot be the subject of a floor at all"; by pattern they are simply never selected."""
+    assert codes(floor("topics: [__consumer_offsets]\nkeep: {last: 5}")) == ["M205"]
+    assert codes(floor('topics: ["__*"]\nexpectAtMost: 1\nkeep: {last: 5}')) == []
+    assert codes(floor("topics: [_schemas]\nkeep: {last: 5}")) == []
+
+
+def test_no_pattern_selects_a_leading_underscore() -> None:
+    """ "In a RetentionFloor no pattern ever selects a topic whose name starts with `_`"; a LeaderPolicy's selects every topic."""
+    names = ["_schemas", "__remote_log_metadata", "connect-offsets", "orders"]
+    (policy,) = accepted(floor("topics: ['*', 'regex:.*', _schemas]\nexpectAtMost: 9\nkeep: {last: 5}")).policies
+    assert isinstance(policy, RetentionFloor)
+    (need,) = policy.scan_request(NOW_MS).topics
+    chosen = select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)
+    assert chosen == {"_schemas": True, "connect-offsets": False, "orders": False}
+    (policy,) = accepted(manifest("LeaderPolicy", "all", 'topics: ["*"]')).policies
+    assert isinstance(policy, LeaderPolicy)
+    (need,) = policy.scan_request(NOW_MS).topics
+    assert list(select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)) == sorted(names)
+
+
+def test_the_journal_topic() -> None:
+    """ "… and the journal topic cannot be the subject of a floor at all"; another cluster's journal can."""
+    text = floor("topics: [orders, _reconciler.journal]\nkeep: {last: 5}")
+    _, found = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
+    assert [each.code for each in found] == ["M207"]
+    assert [str(other.location) for other in found[0].related] == ["c.yaml:7"]
+    assert codes(text) == []
+
+
+def test_since_in_the_future() -> None:
+    """ "an instant in the future is refused"."""
+    (only,) = diagnostics_of(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:01Z}"))
+    assert (only.code, only.context) == ("M206", "in RetentionFloor/orders, spec.keep")
+    assert mentions(only.message, "2026-11-21T10:00:01Z")
+    assert codes(floor("topics: [orders]\nkeep: {since: 2026-11-21T10:00:00Z}")) == []
+
+
+def test_at_least_one_rule() -> None:
+    """ "at least one rule"; a number of zero is no rule either."""
+    assert codes(floor("topics: [orders]\nkeep: {}")) == ["M214"]
+    assert codes(floor("topics: [orders]")) == ["M113"]
+    assert codes(floor("topics: [orders]\nkeep: {last: 0}")) == ["M119"]
+    assert codes(floor("topics: [orders]\nkeep: {newerThan: 0s}")) == []
+
+
+def test_continuous_with_a_file_journal_is_warned_about() -> None:
+    """ "`validate` warns where a continuous policy with `every` has only a file: a CI runner forgets it"."""
+    text = floor("topics: [orders]\nkeep: {unreadBy: [billing]}", more="mode: continuous\n")
+    assert codes(text) == ["M401"]
+    made, found = outcome({"c.yaml": cluster("journal: {topic: _j}"), "it.yaml": text})
+    assert made is not None
+    assert found == ()
+    assert codes(floor("topics: [orders]\nkeep: {last: 5}", more="mode: continuous\n")) == []
+    assert codes(text.replace("mode: continuous\n", "")) == []
+
+
+def test_streams_manifest() -> None:
+    """ "Kafka Streams: topics …-repartition, keep: {unreadBy: [my-app]}, mode: continuous"."""
+    text = manifest(
+        "RetentionFloor",
+        "my-app",
+        'topics: ["my-app-*-repartition"]\nexpectAtMost: 6\nkeep: {unreadBy: [my-app]}',
+        more="mode: continuous\n",
+    )
+    assert codes(text) == ["M401"]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["a/b", "a b", "é", ".", "..", "a" * 250, "a*/b", "regex:", "regex:(", "regex:[", "regex:(?P<x", "a" * 501],
+)
+def test_selectors_that_no_topic_meets(selector: str) -> None:
+    """ "Selectors are exact names, globs or regex:…"; what no topic can be called is refused."""
+    assert codes(floor(f"topics: ['{selector}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == ["M123"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"regex:(a+)+$",
+        r"regex:(a|a)*$",
+        r"regex:((a*))*$",
+        r"regex:(a{2,})+",
+        r"regex:(a)\1",
+        r"regex:(?P<x>a)(?P=x)",
+        r"regex:(a)?(?(1)b|c)",
+        r"regex:.*.*.*.*.*x",
+        r"regex:[[a]",
+        "regex:" + "a?" * 13 + "a" * 13,
+        r"regex:(a?){22}a{22}",
+        "regex:" + "(a|aa)" * 13 + "x",
+        "regex:" + "(a|aa)" * 9 + ".*.*",
+        "regex:" + "(a|b|c|d)" * 7,
+        "regex:" + "((a|b)|(c|d))" * 5,
+        r"regex:a(?P<" + "x" * 500 + ">a)",
+    ],
+)
+def test_regular_expressions_that_may_never_end(text: str) -> None:
+    """Names come from the cluster and anybody may create one: an expression that can be made to run for ever is refused."""
+    assert codes(floor(f"topics: ['{text}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == ["M123"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"regex:^test-[0-9]+$",
+        r"regex:^(dev|test)-.*-v[0-9]{1,3}$",
+        r"regex:^(a[)]|b\)|[]x]|[^]y])?z",
+        r"regex:^a(b(c)?)?d*",
+        r"regex:(eu|us|ap|sa)\.(prod|stage|dev)\.(orders|payments|users|clicks|logs|audit)\.(v1|v2|v3|v4)",
+        "regex:(" + "|".join("abcdefghijklmnopqrstuvwxyz") + ")-[0-9]+",
+        r"regex:\0ab",
+        r"regex:[a-z]+(?:x)*",
+        r"regex:a*?b+?c??(?i:d)(?:e)?\??\?",
+    ],
+)
+def test_ordinary_regular_expressions(text: str) -> None:
+    """What people write is accepted: sets, optional groups, choices, a few repetitions."""
+    assert codes(floor(f"topics: ['{text}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == []
+
+
+def test_listed_twice() -> None:
+    """A value that stands twice in a list was meant to be another."""
+    assert codes(floor("topics: [a, b, a, a]\nkeep: {last: 5}")) == ["M117", "M117"]
+    assert codes(floor("topics: [a]\npartitions: [1, 1]\nkeep: {unreadBy: [g, g]}")) == ["M117", "M117"]
+
+
+def test_models_made_in_code_are_held_to_the_same_rules() -> None:
+    """Selectors pass as they are, and a rule that is broken says so in words."""
+    spec = spec_of("topics: [orders]\nkeep: {last: 5}")
+    again = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
+    assert again == spec
+    with pytest.raises(ValueError, match="`__a`"):
+        RetentionFloorSpec.model_validate({"topics": ["__a"], "keep": {"last": 5}})
+
+
+def test_cluster_fixture_is_valid() -> None:
+    """The Cluster that these tests stand on is accepted."""
+    made, _ = outcome({"c.yaml": CLUSTER})
+    assert made is not None

@@ -1,0 +1,214 @@
+"""Plans, outcomes and journal entries with something of everything, for the tests of what reports show."""
+
+from dataclasses import replace
+
+from reconciler.journal.entry import Event, JournalEntry
+from reconciler.model.action import Action, Mode
+from reconciler.model.names import Address, SourceLocation
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import LimitVerdict, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.operations.delete_records import LagPolicy, Preconditions
+from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
+
+HOUR_MS = 3_600_000
+FLOOR = Address("RetentionFloor", "orders-gdpr")
+
+NAMED = Preconditions(consumers=LagPolicy.BLOCK, named=("my-app",), every_ms=30_000, except_groups=("audit-*",))
+PURGES = [purge(partition=number, log_start=1_000 + number % 3) for number in range(9)]
+ACTIONS: list[Action] = [
+    *PURGES,
+    purge(partition=20, skips=[("billing", 52_000), ("audit", 500)], policy="ignoring"),
+    purge("counts", 0, policy="streams", guard=NAMED, vouched=True, mode=Mode.CONTINUOUS),
+    purge("clamped", 1, policy="clamping", guard=Preconditions(consumers=LagPolicy.CLAMP), drift=False),
+    removal(),
+    replace(removal("quiet"), idle_for_ms=0, seen=replace(removal().seen, last_activity_ms=None, newest_record=None)),
+    *(election(partition=number) for number in range(3)),
+    election("dead", 4, unclean=True, policy="rescue"),
+]
+OTHERS = [
+    blocked("RetentionFloor/orders-gdpr/orders[15]"),
+    blocked("RetentionFloor/orders-gdpr/orders[16]", code="B103", reason="its leader did not answer", unread=True),
+    *(blocked(f"RetentionFloor/wide/clicks[{number}]") for number in range(25)),
+    blocked("RetentionFloor/typo", code="B107", reason="selects 900 topics", next_step="narrow topics"),
+    *(
+        replace(waiting(f"RetentionFloor/streams/counts[{number}]"), until_ms=NOW_MS + number * 10_000)
+        for number in (1, 3)
+    ),
+    replace(waiting("LeaderPolicy/all/payments[9]"), until_ms=None, reason="broker 3 is not in sync"),
+    Skipped(address=Address("RetentionFloor", "all", "compacted"), reason="cleanup.policy is compact"),
+    *(Skipped(address=Address("GroupRemoval", "dead-etl", name), reason="it is in use") for name in ("a", "b")),
+    *(satisfied(f"LeaderPolicy/all/x[{number}]") for number in range(12)),
+]
+WAIVER = UsedWaiver(
+    name="once",
+    policy=FLOOR,
+    limit="recordsPercentPerTopic",
+    value=95,
+    expires_ms=NOW_MS + 50 * HOUR_MS,
+    declared_at=SourceLocation("manifests/waivers.yaml", 3, 1),
+)
+LIMITS = (
+    LimitVerdict(id="topics", limit=10, observed=4, passed=True, message="topics: 4, the limit is 10", worst=FLOOR),
+    LimitVerdict(
+        id="recordsPercentPerTopic",
+        limit=90,
+        observed=92.5,
+        passed=True,
+        message="recordsPercentPerTopic: 92.5 %, the limit is 90 %",
+        worst=FLOOR,
+        waivers=(WAIVER,),
+    ),
+)
+REFUSED = LimitVerdict(id="groups", limit=1, observed=2, passed=False, message="groups: 2, the limit is 1", worst=FLOOR)
+SPARSE = LimitVerdict(id="recordsPercent", limit=5, observed=None, passed=False, message="recordsPercent: not known")
+WHOLE = plan(
+    *ACTIONS,
+    *OTHERS,
+    limits=(*LIMITS, REFUSED, SPARSE),
+    incomplete=("The list of groups is incomplete: the right DESCRIBE on the cluster is missing.",),
+    source=Source(commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc", dirty=True),
+    targets=("GroupRemoval/dead-etl", "RetentionFloor/orders-gdpr"),
+    notes=(
+        PolicyInfo(policy=FLOOR, owner="team-orders", reason="erase after 30 days"),
+        PolicyInfo(policy=Address("GroupRemoval", "dead-etl"), owner=None, reason="nobody knows them"),
+        PolicyInfo(policy=Address("LeaderPolicy", "all"), owner="platform", reason=None),
+    ),
+)
+CALM = plan(*ACTIONS[:2], satisfied("LeaderPolicy/all/x[0]"), limits=LIMITS[:1], source=Source())
+NOTHING = plan(satisfied("LeaderPolicy/all/x[0]"), notes=())
+
+
+def mixed_outcomes() -> list[Outcome]:
+    """One of each status, and several that ended alike."""
+    outcomes = [
+        Outcome(
+            action=action,
+            status=Status.APPLIED,
+            detail="records deleted, shown by the log start",
+            code="NONE",
+            read_back="log start 98213",
+            sends=1,
+            possible=True,
+            removed_max=action.records_max,
+        )
+        for action in PURGES
+    ]
+    statuses = [status for status in Status if status is not Status.APPLIED]
+    for number, (action, status) in enumerate(zip(ACTIONS[9:], statuses, strict=False)):
+        code = "POLICY_VIOLATION" if number % 2 else None
+        outcomes.append(Outcome(action=action, status=status, detail=f"because of {number}", code=code, sends=number))
+    return outcomes
+
+
+def journal_entries() -> list[JournalEntry]:
+    author = {"who": "ada@ci", "commit": "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"}
+    common = {"run_id": "a1b2c3d4e5f6", "plan_digest": "sha256:" + "0" * 64}
+    rows = []
+    for number, action in enumerate((PURGES[0], removal(), election())):
+        request = {"group": "old-etl"} if number == 1 else {"topic": "orders", "partition": number}
+        head = {"at_ms": NOW_MS + number * 1_000, "address": action.address, "operation": "delete_records"} | common
+        rows.append(
+            JournalEntry(**head, event=Event.INTENT, request=request, **(author if number else {}))  # type: ignore[arg-type]
+        )
+        for status in (Status.APPLIED, Status.FAILED, Status.STALE, Status.SATISFIED):
+            detail = "the broker said no" if status is Status.FAILED else ""
+            rows.append(
+                JournalEntry(
+                    **head,  # type: ignore[arg-type]
+                    event=Event.OUTCOME,
+                    request=request,
+                    **author,
+                    status=status,
+                    detail=detail,
+                    code="POLICY_VIOLATION" if detail else "NONE",
+                    read_back="log start 7" if status is Status.APPLIED else None,
+                )
+            )
+    return rows
+
+
+CHANGED = plan(
+    *(replace(action, before_offset=action.before_offset + 5) for action in PURGES[:3]),
+    *(replace(action, before_offset=action.before_offset - 5) for action in PURGES[3:5]),
+    purge(partition=20, skips=[("billing", 51_000), ("late", 7)], policy="ignoring"),
+    replace(removal(), seen=replace(removal().seen, fingerprint="cd" * 32)),
+    removal("new"),
+    *(election(partition=number) for number in range(12)),
+)
+CROWD = [(f"group-{number:02}", 2_000 * number) for number in range(12)]
+MOVES = [replace(election().seen, leader=number % 6 + 2) for number in range(24)]
+CROWDED = plan(
+    *(purge(f"topic-{number:02}", 0, policy="many") for number in range(30)),
+    *(purge(f"just-{number:02}", 0, policy="just-enough") for number in range(25)),
+    *(purge("skipped", number, policy="skipping", skips=CROWD[: 10 + number % 3]) for number in range(24)),
+    *(purge("ten", number, policy="skipping-ten", skips=CROWD[:10]) for number in range(24)),
+    *(purge("empty", number, policy="odd", log_start=98_212, end=98_213) for number in range(2)),
+    *(election("moved", number, seen=seen, policy="moves") for number, seen in enumerate(MOVES)),
+    *(election("still", number, policy="moves") for number in range(21)),
+    *(blocked(f"RetentionFloor/stuck/topic-{number:02}[0]", reason=f"reason {number}") for number in range(30)),
+    *(blocked(f"RetentionFloor/ten/topic-{number:02}[0]", unread=True, code="B103") for number in range(10)),
+    *(
+        replace(waiting(f"LeaderPolicy/all/w-{number:02}[0]"), until_ms=None, reason=f"{number}")
+        for number in range(30)
+    ),
+    *(Skipped(address=Address("GroupRemoval", "dead", f"s{number:02}"), reason=f"{number}") for number in range(30)),
+    *(Skipped(address=Address("GroupRemoval", "pair", name), reason="alike") for name in "ab"),
+    *(blocked(f"RetentionFloor/five/five[{number}]") for number in range(5)),
+    *(blocked(f"RetentionFloor/six/six[{number}]") for number in range(6)),
+    *(blocked(f"RetentionFloor/fold/fold[{number}]") for number in range(20)),
+    *(blocked(f"RetentionFloor/coded/fold[{number}]", code=("B204", "B203")[number % 2]) for number in range(42)),
+)
+EDGES = plan(
+    *(purge("eleven", number, policy="skipping", skips=CROWD[:11]) for number in range(24)),
+    *(blocked(f"RetentionFloor/stuck/topic-{number:02}[0]", reason=f"reason {number}") for number in range(7)),
+    *(
+        blocked(f"RetentionFloor/partly/{subject}", unread=True, code="B103", reason="silence")
+        for subject in ("orders", "orders[0]", "orders[1]")
+    ),
+    limits=(REFUSED,),
+    incomplete=("A sentence that is longer than forty letters, to be sure that it is folded.",),
+)
+ONE = plan(blocked())
+UNREADABLE = plan(blocked(unread=True, code="B103"), incomplete=("One thing.", "Another."))
+
+
+def crowded_outcomes() -> list[Outcome]:
+    """21 and 20 of a topic that ended alike, one more that did not, and thirty different failures."""
+    rows = []
+    for topic, count in (("folded", 21), ("listed", 20)):
+        for number in range(count):
+            action = purge(topic, number)
+            rows.append(Outcome(action=action, status=Status.APPLIED, detail="done", sends=1, removed_max=7))
+    for number in range(30):
+        detail = f"failed {number}"
+        rows.append(
+            Outcome(action=removal(f"g{number:02}"), status=Status.FAILED, detail=detail, code="UNKNOWN", sends=2)
+        )
+    return rows
+
+
+def elections_from(topic: str, count: int) -> list[Action]:
+    """Elections that are folded, from so many other leaders."""
+    return [election(topic, n, seen=replace(election().seen, leader=n % count + 2), policy=topic) for n in range(21)]
+
+
+MOVED = plan(*elections_from("four", 4), *elections_from("five", 5), *elections_from("six", 6))
+
+
+def folded_outcomes() -> list[Outcome]:
+    """Folded with code and detail, with neither, with NONE; two alike, which are not folded."""
+    rows = []
+    for topic, count, code, detail in (
+        ("both", 21, "POLICY_VIOLATION", "the broker refused"),
+        ("neither", 21, None, ""),
+        ("none", 21, "NONE", "no effect"),
+        ("pair", 2, "UNKNOWN", "nobody knows"),
+        ("alone", 1, None, ""),
+    ):
+        for number in range(count):
+            action = purge(topic, number)
+            rows.append(Outcome(action=action, status=Status.FAILED, detail=detail, code=code, sends=1))
+    for number in range(21):
+        detail = f"applied in its own words {number}"
+        rows.append(Outcome(action=purge("own", number), status=Status.APPLIED, detail=detail, code="NONE", sends=1))
+    return rows

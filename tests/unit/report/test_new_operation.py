@@ -1,0 +1,52 @@
+"""An operation that reports do not know beforehand appears in all of them by what it says about itself."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import pytest
+
+from reconciler import operations
+from reconciler.model.description import Description, Fact
+from reconciler.model.outcome import Outcome, Status
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.plan import drift
+from reconciler.plan.diff import compare
+from reconciler.text.phrase import name, strong
+from tests import rendering
+from tests.strategies.examples import plan, removal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAlias(DeleteGroup):
+    """An operation of this test."""
+
+    TITLE: ClassVar[str] = "alias removal"
+    DRIFT_TYPE: ClassVar[str] = "alias"
+    DRIFT_TEXT: ClassVar[str] = "the alias is still there"
+
+    def describe(self) -> Description:
+        return Description(sign="x", subject=(name(self.group),), loss=(strong("1 alias"),))
+
+    def explain(self) -> tuple[Fact, ...]:
+        return (("Request", ("RemoveAlias ", name(self.group))),)
+
+
+def test_a_new_operation_is_reported_without_a_change_to_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan, page, comparison, drift, results and explanation show its words."""
+    monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, RemoveAlias))
+    template = removal("old-alias")
+    action = RemoveAlias(**{field.name: getattr(template, field.name) for field in fields(template)})
+    shown = plan(action)
+    text = [line.plain for line in rendering.text(shown)]
+    assert "  x old-alias   IRREVERSIBLE: 1 alias" in text
+    assert "Plan: 1 alias removal." in text
+    assert "- `old-alias`: **1 alias**" in rendering.markdown(shown).splitlines()
+    assert "1 alias removal." in rendering.github(shown)
+    (row,) = [line.plain for line in rendering.diff_text(compare(plan(), shown))][3:-2]
+    assert row.endswith("new: alias removal, 1 alias")
+    assert "the alias is still there" in rendering.drift_markdown(drift.report(shown))
+    applied = Outcome(action=action, status=Status.APPLIED, detail="gone")
+    assert any("gone" in line.plain for line in rendering.results_text(shown, [applied]))
+    explained = "\n".join(line.plain for line in rendering.explain(shown, action.address))
+    assert ": alias removal\n" in explained
+    assert "RemoveAlias old-alias" in explained

@@ -1,0 +1,369 @@
+"""What every report has to show, whatever its sentences are: subjects, codes, numbers and counts, within its limits of size."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from rich.text import Text
+
+from reconciler.model.block_codes import REASONS
+from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Blocked, Plan, Satisfied
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
+from reconciler.plan import drift
+from reconciler.plan.diff import Change, compare
+from reconciler.text import escape, formatting
+from tests import rendering as render
+from tests.golden import report_facts
+from tests.golden.report_facts import items, numbers
+from tests.golden.wording import mentions
+from tests.strategies.examples import election, plan, purge
+from tests.unit.report.sample_plans import (
+    CALM,
+    CHANGED,
+    CROWDED,
+    EDGES,
+    HOUR_MS,
+    MOVED,
+    NOTHING,
+    ONE,
+    UNREADABLE,
+    WHOLE,
+    crowded_outcomes,
+    folded_outcomes,
+    journal_entries,
+    mixed_outcomes,
+)
+
+PLANS = {
+    "whole": WHOLE,
+    "crowded": CROWDED,
+    "edges": EDGES,
+    "moved": MOVED,
+    "calm": CALM,
+    "changed": CHANGED,
+    "one block": ONE,
+    "unreadable": UNREADABLE,
+    "nothing": NOTHING,
+}
+OUTCOMES: dict[str, Callable[[], list[Outcome]]] = {
+    "mixed": mixed_outcomes,
+    "crowded": crowded_outcomes,
+    "folded": folded_outcomes,
+    "none": list,
+}
+ELECTION, UNCLEAN = plan(election()), plan(election(unclean=True))
+COMPARISONS = {
+    "whole": (WHOLE, CHANGED),
+    "crowded": (CROWDED, CHANGED),
+    "crowded, back": (CHANGED, CROWDED),
+    "election": (ELECTION, UNCLEAN),
+    "twenty and twenty-one": (
+        NOTHING,
+        plan(*(purge("twenty", number) for number in range(20)), *(purge("more", number) for number in range(21))),
+    ),
+    "equal": (NOTHING, NOTHING),
+}
+OUTCOME = re.compile(r"(- \*\*)?(FAILED|Not attempted|Blocked|Stale|Waiting|Satisfied|Applied)\b")
+WORST_FIRST = ("FAILED", "NOT_ATTEMPTED", "BLOCKED", "STALE", "WAITING", "SATISFIED", "APPLIED")
+
+
+def plain(texts: Iterable[Text]) -> list[str]:
+    return [line.plain for line in texts]
+
+
+@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
+def test_each_report_of_a_plan_shows_its_facts(shown: Plan) -> None:
+    """Text, full text, Markdown and annotations: items, folds above twenty, blocks with codes, limits, waivers and totals."""
+    report_facts.assert_shown(shown)
+
+
+def test_lists_behind_a_tap_are_counted() -> None:
+    """Twenty-five entries of a policy or of a sort are open; the summary of the rest has its number."""
+    text = render.markdown(CROWDED)
+    blocks = len(report_facts.folded_blocks(CROWDED, full=False)) - 10
+    assert re.findall(r"<summary>([\d,]+) more</summary>", text) == ["5", f"{blocks - 25}"]
+    assert "<summary>" not in render.markdown(CALM)
+
+
+@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
+def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
+    """Address, place, reason, next step and code of the decision, and the numbers of its request and of its arithmetic."""
+    for decision in shown.decisions:
+        text = "\n".join(plain(render.explain(shown, decision.address)))
+        facts = [format_address(decision.address), formatting.format_time(shown.observed_at_ms)]
+        if not isinstance(decision, Satisfied):
+            facts.append(escape.escape_sentence(decision.reason))
+        if isinstance(decision, Blocked):
+            facts += [decision.code, REASONS[decision.code].title, escape.escape_sentence(decision.next_step)]
+        if isinstance(decision, DeleteRecords):
+            seen = decision.seen
+            facts += map(str, (seen.log_start, decision.before_offset, seen.stable_end, seen.high_watermark))
+            facts += [f"{decision.records_max:,}", *map(escape.quoted, decision.guard.named)]
+            facts += [f"{records:,}" for _, records in decision.skips]
+        if isinstance(decision, ElectLeader):
+            facts += [
+                decision.election,
+                str(decision.seen.leader or "none"),
+                ",".join(map(str, decision.seen.replicas)),
+            ]
+        assert mentions(text, *facts), (facts, text)
+    for note in shown.notes:
+        for decision in shown.decisions:
+            if decision.address.policy_address == note.policy:
+                text = "\n".join(plain(render.explain(shown, decision.address)))
+                assert all(escape.escape_sentence(part) in text for part in (note.owner, note.reason) if part)
+
+
+@pytest.mark.parametrize(
+    ("name", "decisions"),
+    [("five", 5), ("six", 6), ("five/five", 5), ("six/six", 6), ("five/five[0]", 1), ("ten", 10)],
+)
+def test_an_address_of_several_decisions_explains_five_and_counts_the_others(name: str, decisions: int) -> None:
+    """A policy or topic of up to five decisions has no headline and no rest; a larger one has its counts first."""
+    lines = plain(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
+    covered = [str(d.address) for d in CROWDED.decisions if d.address.policy == name.partition("/")[0]][:5]
+    heads = [line for line in lines if line.startswith("RetentionFloor/")]
+    many = decisions > 5
+    if many:
+        assert mentions(heads.pop(0), f"RetentionFloor/{name}", str(decisions))
+        assert numbers(lines[-1]) == [str(decisions - 5)]
+    assert [head.partition(":")[0] for head in heads] == covered[: min(decisions, 5)]
+
+
+Row = tuple[Status, str, tuple[str, ...]]
+
+
+def outcome_rows(outcomes: Iterable[Outcome]) -> list[Row]:
+    """Status, subject and facts of each row: more than twenty of one topic that ended alike are one, with their number."""
+    by_topic: dict[tuple[Status, Address, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        address = outcome.action.address
+        by_topic[outcome.status, address.policy_address, address.name].append(outcome)
+    rows: list[Row] = []
+    for (status, _, name), members in by_topic.items():
+        if len(members) <= 20:
+            rows += [outcome_row(member) for member in members]
+            continue
+        alike = defaultdict(list)
+        for member in members:
+            alike[member.code, member.detail if status is not Status.APPLIED else ""].append(member)
+        for (code, detail), same in alike.items():
+            removed = sum(member.removed_max for member in same)
+            facts = (str(len(same)), detail, code if code != "NONE" else "", f"{removed:,}" if removed else "")
+            rows.append((status, escape.display_name(name), tuple(fact for fact in facts if fact)))
+    return rows
+
+
+def outcome_row(outcome: Outcome) -> Row:
+    facts = (outcome.detail, outcome.code if outcome.code != "NONE" else "", outcome.read_back)
+    return (outcome.status, format_subject(outcome.action.address), tuple(fact for fact in facts if fact))
+
+
+def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
+    counts = Counter(outcome.status.name for outcome in outcomes)
+    removed = sum(outcome.removed_max for outcome in outcomes)
+    return [f"{count:,}" for count in (*(counts[name] for name in reversed(WORST_FIRST)), removed) if count]
+
+
+@pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
+def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], list[Outcome]]) -> None:
+    """Each subject with status, detail, code and what was read back, the worst first; counts and one advice per open status."""
+    outcomes = make_outcomes()
+    rows = outcome_rows(outcomes)
+    text = plain(render.results_text(WHOLE, outcomes))
+    markdown = render.results_markdown(WHOLE, outcomes).splitlines()
+    for lines in (text, markdown):
+        listed = [line.removeprefix("- **") for line in lines if OUTCOME.match(line)]
+        assert len(listed) == len(rows)
+        for status, subject, facts in rows:
+            word = status.name.replace("_", " ")
+            same_status = [line for line in listed if line.upper().startswith(word)]
+            assert any(mentions(line, subject, *facts) for line in same_status), (status, subject, facts)
+        ranks = [
+            next(n for n, name in enumerate(WORST_FIRST) if line.upper().startswith(name.replace("_", " ")))
+            for line in listed
+        ]
+        assert ranks == sorted(ranks)
+        statuses = {outcome.status for outcome in outcomes} - {Status.APPLIED, Status.SATISFIED}
+        assert sum("Next:" in line for line in lines) == len(statuses)
+    total = next(line for line in text if line.startswith("Result:"))
+    page_total = next(line for line in markdown if line.startswith("**Result:**"))
+    assert numbers(total) == numbers(page_total) == outcome_totals(outcomes)
+
+
+@pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
+def test_annotations_of_results_are_at_most_ten_of_a_level(make_outcomes: Callable[[], list[Outcome]]) -> None:
+    """Failures and what was not attempted are errors, blocked and stale ones warnings; the others of a level are counted."""
+    outcomes = make_outcomes()
+    *lines, notice = render.results_github(WHOLE, outcomes).splitlines()
+    rows = outcome_rows(outcomes)
+    for level, statuses in (
+        ("error", (Status.FAILED, Status.NOT_ATTEMPTED)),
+        ("warning", (Status.BLOCKED, Status.STALE)),
+    ):
+        expected = [row for row in rows if row[0] in statuses]
+        shown = [line for line in lines if line.startswith(f"::{level} ")]
+        rest = len(expected) - 10
+        assert len(shown) == (len(expected) if rest <= 0 else 11)
+        if rest > 0:
+            assert numbers(shown.pop()) == [str(rest)]
+        for line in shown:
+            assert any(subject in line and all(fact in line for fact in facts) for _, subject, facts in expected)
+    assert notice.startswith("::notice ")
+    assert numbers(notice.rpartition("::")[2]) == outcome_totals(outcomes)
+
+
+def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, ...]]]:
+    """Change, address and numbers of each row of a comparison; topics of more than twenty rows have their number instead."""
+    entries = list(compare(old, new).entries())
+    topics = Counter((entry.change, entry.address.policy_address, entry.address.name) for entry in entries)
+    for entry in entries:
+        parent = Address(entry.address.kind, entry.address.policy, entry.address.name)
+        same = topics[entry.change, entry.address.policy_address, entry.address.name]
+        if same > 20:
+            yield entry.change, str(parent), (str(same),)
+        elif entry.change in (Change.LARGER, Change.SMALLER):
+            assert isinstance(entry.old, DeleteRecords)
+            assert isinstance(entry.new, DeleteRecords)
+            yield entry.change, str(entry.address), (str(entry.old.before_offset), str(entry.new.before_offset))
+        else:
+            loss = entry.new is not None and isinstance(entry.new, ElectLeader) and entry.new.irreversible
+            yield entry.change, str(entry.address), ("unclean",) if loss else ()
+
+
+@pytest.mark.parametrize(("old", "new"), COMPARISONS.values(), ids=COMPARISONS)
+def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) -> None:
+    """Each address with its change and numbers, in text and in Markdown; the totals count each change; both digests are there."""
+    comparison = compare(old, new)
+    text, markdown = plain(render.diff_text(comparison)), render.diff_markdown(comparison).splitlines()
+    tally = [f"{count:,}" for count in comparison.tally.values() if count]
+    assert numbers(text[-1]) == numbers(markdown[0].removeprefix("###")) == tally
+    for lines in (text, markdown):
+        shown = items(lines)
+        rows = set(diff_items(old, new))
+        for change, address, facts in rows:
+            assert any(mentions(item, address, change, *facts) for item in shown), (change, address, facts)
+        assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in shown) == len(rows)
+        for side in (old, new):
+            assert any(report_facts.plan_file.digest(side) in line for line in lines)
+    details = [line.strip() for line in text if line.startswith("      ")]
+    assert [line.removeprefix("  - ") for line in markdown if line.startswith("  - ")] == list(
+        map(escape.markdown_prose, details)
+    )
+
+
+def test_a_comparison_says_what_changed_inside_an_action() -> None:
+    """An election that became unclean: the fields that differ, below its row."""
+    details = [line for line in plain(render.diff_text(compare(ELECTION, UNCLEAN))) if line.startswith("      ")]
+    assert any("unclean" in line for line in details), details
+
+
+def test_a_short_comparison_is_cut_at_its_limit() -> None:
+    """Markdown of 900 characters keeps the totals, whole rows, and the sentence that it is cut."""
+    comparison = compare(WHOLE, CHANGED)
+    whole, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
+    assert 500 < len(short) <= 900 < len(whole)
+    *rows, cut = [row for row in short.splitlines() if row]
+    assert set(rows) < set(whole.splitlines())
+    assert cut not in whole
+    assert cut.startswith("**")
+
+
+def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
+    """What each row of a list names: partitions of one topic that drift for one reason are one row."""
+    rows: dict[tuple[str, ...], list[drift.Subject]] = defaultdict(list)
+    for subject in subjects:
+        address = subject.address
+        own = str(address) if address.partition < 0 else ""
+        rows[str(address.policy_address), address.name, own, subject.sort, subject.code or ""].append(subject)
+    shown = []
+    for same in rows.values():
+        first = same[0]
+        name = format_subject(first.address) if len(same) == 1 else escape.display_name(first.address.name)
+        count = () if len(same) == 1 else (f"{len(same):,}",)
+        code = (first.code, REASONS[first.code].title) if first.code else ()
+        since = formatting.format_time(min(subject.since_ms for subject in same))
+        shown.append(
+            (name, str(first.address.policy_address), *count, *code, since, escape.escape_sentence(first.next_step))
+        )
+    return shown
+
+
+@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
+def test_each_report_of_drift_shows_every_row(shown: Plan) -> None:
+    """Forty rows of each list with code, title, since and next step, the others counted; limits and missing facts are named."""
+    earlier = replace(shown, decisions=shown.decisions[1::2], observed_at_ms=shown.observed_at_ms - HOUR_MS)
+    report = drift.report(shown, previous=[drift.report(earlier)])
+    text, markdown = plain(render.drift_text(report)), render.drift_markdown(report).splitlines()
+    for lines in (text, markdown):
+        for subjects in (report.subjects, report.unread):
+            rows = drift_rows(subjects)
+            shown_rows = [row for row in rows if any(mentions(item, *row) for item in items(lines))]
+            assert len(shown_rows) == min(len(rows), 40)
+            if len(rows) > 40:
+                assert [str(len(rows) - 40)] in [numbers(line) for line in lines]
+        page = "\n".join(lines)
+        assert all(f"{len(subjects):,} subject" in page for subjects in (report.subjects, report.unread) if subjects)
+        assert all(sentence in page for sentence in report.incomplete)
+        assert all(limit in page for limit in report.refused)
+        assert f"reconciler plan --cluster {report.cluster}" in page or report.in_sync
+    assert (len(text) == 1) == report.in_sync
+    assert re.fullmatch(r'<!-- reconciler:drift cluster="prod-eu" id="[\w-]+" -->', markdown[0])
+
+
+def test_an_entry_of_the_journal_names_who_and_what() -> None:
+    """Instant, address, run and request of an intent with its author, if it has one; status, code and answer of an outcome."""
+    entries = journal_entries()
+    for entry, line in zip(entries, plain(render.journal_text(entries)), strict=True):
+        facts = [formatting.format_time(entry.at_ms), str(entry.address), entry.run_id]
+        if entry.status is None:
+            facts += [entry.operation, *(f"{name} {value}" for name, value in entry.request.items())]
+            facts += [entry.who] if entry.who else []
+            assert ((entry.commit or "4f2c9aa")[:7] in line) == bool(entry.commit)
+        else:
+            facts += [entry.status, *(fact for fact in (entry.detail, entry.read_back) if fact)]
+            assert (entry.code in line) == (entry.code != "NONE")
+        assert mentions(line, *facts)
+    (line,) = plain(render.journal_text([replace(entries[1], status=None)]))
+    assert mentions(line, str(entries[1].address), entries[1].run_id)
+
+
+def words(lines: Iterable[Text]) -> list[str]:
+    """Every word of the lines but the mark of a comment, which each line of a comment repeats."""
+    return [word for line in lines for word in line.plain.split() if word != "#"]
+
+
+@pytest.mark.parametrize("width", [20, 32, 60, 80])
+def test_a_width_breaks_lines_and_changes_nothing_else(width: int) -> None:
+    """The words of a narrow page are those of the wide one, and a line is longer than the page only for a word that does not fit."""
+    renderers: list[Callable[[int | None], Iterable[Text]]] = [
+        *(
+            lambda at, p=p, full=full: render.text(p, width=at, full=full)
+            for p in PLANS.values()
+            for full in (True, False)
+        ),
+        *(lambda at, p=p: render.drift_text(drift.report(p), width=at) for p in PLANS.values()),
+        *(lambda at, make=make: render.results_text(WHOLE, make(), width=at) for make in OUTCOMES.values()),
+        *(lambda at, pair=pair: render.diff_text(compare(*pair), width=at) for pair in COMPARISONS.values()),
+        *(lambda at, d=d: render.explain(WHOLE, d.address, width=at) for d in WHOLE.decisions),
+        lambda at: render.journal_text(journal_entries(), width=at),
+    ]
+    for renderer in renderers:
+        narrow, wide = list(renderer(width)), list(renderer(None))
+        assert words(narrow) == words(wide)
+        assert {str(line.style) for line in narrow} == {str(line.style) for line in wide}
+        for line in narrow:
+            unbroken = line.plain.startswith(("Digest ", "  and ", "      and ", "and "))
+            assert len(line.plain) <= width or len(line.plain.split()) == 1 or unbroken, line.plain
+
+
+def test_a_topic_that_could_not_be_read_stands_beside_its_partitions() -> None:
+    """One entry for each of them; a plan without unread subjects has none."""
+    subjects = [item.split(" ")[1] for item in items(plain(render.text(EDGES))) if item.startswith("Unread: ")]
+    assert subjects == ["orders", "orders[0]", "orders[1]"]
+    assert not any("Unread" in line for line in plain(render.text(ONE)))

@@ -1,0 +1,74 @@
+"""Whole pages as people see them, letter by letter, with their styles: one of each report, to be read as documentation.
+
+test_page_facts.py says what each report has to show. After an intended change write the pages anew with
+`RECONCILER_GOLDEN=write make test-unit`, and read the diff.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from reconciler.model.names import Address
+from reconciler.plan import drift
+from reconciler.plan.diff import compare
+from tests import rendering as report
+from tests.strategies.examples import NOW_MS
+from tests.unit.report.sample_plans import CHANGED, HOUR_MS, WHOLE, journal_entries, mixed_outcomes
+
+PAGES = Path(__file__).with_name("pages")
+WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
+EXPLAINED = (
+    "RetentionFloor/ignoring/orders[20]",
+    "RetentionFloor/streams/counts[0]",
+    "GroupRemoval/dead-etl/old-etl",
+    "LeaderPolicy/all/payments[0]",
+    "LeaderPolicy/rescue/dead[4]",
+    "RetentionFloor/orders-gdpr/orders[15]",
+    "RetentionFloor/streams/counts[1]",
+    "RetentionFloor/clamping/clamped[1]",
+    "RetentionFloor/orders-gdpr/orders[16]",
+    "LeaderPolicy/all/x[0]",
+)
+
+
+def drift_report() -> drift.DriftReport:
+    """The drift of a plan that was there 30 hours before as well."""
+    before = drift.report(replace(WHOLE, observed_at_ms=NOW_MS - 30 * HOUR_MS))
+    return drift.report(WHOLE, previous=[before])
+
+
+def lines(texts: Iterable[Text]) -> str:
+    """With `[bold]…[/bold]` where a terminal shows colours."""
+    return "".join(f"{line.markup}\n" for line in texts)
+
+
+RENDERERS: dict[str, Callable[[], str]] = {
+    "plan-80.txt": lambda: lines(report.text(WHOLE, width=80, saved_to="plan.json")),
+    "plan.md": lambda: report.markdown(WHOLE),
+    "plan.github": lambda: report.github(WHOLE),
+    "explain-80.txt": lambda: "".join(
+        lines(report.explain(WHOLE, Address.parse(address), width=80)) for address in EXPLAINED
+    ),
+    "results-80.txt": lambda: lines(report.results_text(WHOLE, mixed_outcomes(), width=80)),
+    "diff-80.txt": lambda: lines(report.diff_text(compare(WHOLE, CHANGED), width=80)),
+    "drift-80.txt": lambda: lines(report.drift_text(drift_report(), width=80)),
+    "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),
+}
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_a_page_is_the_one_that_was_reviewed(name: str) -> None:
+    """The same plan makes the same letters as when the page was reviewed."""
+    path, page = PAGES / name, RENDERERS[name]()
+    if WRITE:
+        path.write_text(page, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == page, f"pages/{name}: see the top of this file"
+
+
+def test_every_page_is_compared() -> None:
+    """A page that no test compares would rot."""
+    assert {path.name for path in PAGES.iterdir()} == set(RENDERERS)

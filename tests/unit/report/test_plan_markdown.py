@@ -1,0 +1,175 @@
+"""A plan as a pull request comment: found again, read on a phone, cut honestly."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.model.names import Address
+from reconciler.model.plan import LimitVerdict, Plan, Skipped
+from reconciler.plan import plan_file
+from reconciler.report.plan import OPEN_ITEMS
+from tests import rendering as report
+from tests.golden.report_facts import items, numbers
+from tests.golden.wording import mentions
+from tests.strategies import plans as made
+from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
+
+
+def test_the_marker_identifies_the_comment() -> None:
+    """A workflow finds its comment by cluster, and sees whether anything is new."""
+    shown = plan(removal())
+    assert report.markdown(shown).splitlines()[0] == (
+        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(shown)}" '
+        'commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc" truncated="no" -->'
+    )
+
+
+def test_what_cannot_be_undone_comes_first() -> None:
+    """Elections by address would come before floors."""
+    text = report.markdown(plan(election(), purge(), removal(), election("o", 0, unclean=True, policy="rescue")))
+    first, second = [match.start() for match in re.finditer("^#### ", text, re.MULTILINE)]
+    places = [text.index(subject) for subject in ("old-etl", "`o[0]`", "orders[3]", "payments[0]")]
+    assert places == sorted(places)
+    assert first < places[0]
+    assert places[2] < second < places[3]
+    assert "unbounded" in text[places[1] :].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "counts"),
+    [
+        (plan(satisfied("LeaderPolicy/all/x[0]")), []),
+        (plan(election()), ["1 election"]),
+        (plan(removal(), purge()), ["2 irreversible"]),
+        (plan(removal(), election(), election("x", 1)), ["1 irreversible", "2 elections"]),
+        (plan(election(unclean=True)), ["1 irreversible"]),
+        (
+            plan(
+                removal(), limits=(LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1"),)
+            ),
+            ["1 limit"],
+        ),
+    ],
+)
+def test_the_headline_is_the_answer(shown: Plan, counts: list[str]) -> None:
+    """A phone shows one line of a notification: the cluster and what is counted there, and nothing else."""
+    headline = report.markdown(shown).splitlines()[1]
+    assert headline.startswith("### `prod-eu`: ")
+    assert re.findall(r"\d+ \w+", headline) == counts
+
+
+def test_there_are_no_tables() -> None:
+    """Wide tables scroll sideways on a phone."""
+    text = report.markdown(plan(purge(), removal(), election(), blocked(), waiting("LeaderPolicy/all/z[0]")))
+    assert "|" not in text
+
+
+def test_long_lists_are_behind_a_tap() -> None:
+    """Twenty-five are open, the rest is in details with blank lines around, or GitHub would not read the Markdown in it."""
+    text = report.markdown(plan(*[removal(f"etl-{number:03}") for number in range(40)]))
+    (tap,) = re.finditer("<details><summary>(.*)</summary>\n\n- `", text)
+    assert numbers(tap[1]) == ["15"]
+    opened = tap.start()
+    assert text.index("etl-024") < opened < text.index("etl-025")
+    assert "\n\n</details>\n" in text
+
+
+def test_no_tap_opens_nothing() -> None:
+    """As many as are open: no fold of none after them, neither of changes nor of what is aside."""
+    changes = [removal(f"etl-{number:03}") for number in range(OPEN_ITEMS)]
+    asides = [blocked(f"GroupRemoval/dead/g{number}", reason=f"reason {number}") for number in range(OPEN_ITEMS)]
+    text = report.markdown(plan(*changes, *asides))
+    assert text.count("reason 24") == text.count('`"etl-024"`') == 1
+    assert "<details>" not in text
+
+
+@pytest.mark.parametrize(("groups", "rest"), [(10, None), (11, "1 more"), (12, "2 more")])
+def test_ten_groups_that_would_skip_records_are_named(groups: int, rest: str | None) -> None:
+    """Of partitions that are folded; the others are counted, in a comment and on a terminal."""
+    skips = tuple((f"reader-{number:02}", 2_000) for number in range(groups))
+    folded = plan(*(purge(partition=number, skips=skips) for number in range(21)))
+    text = report.markdown(folded)
+    for lines in (text.splitlines(), [line.plain for line in report.text(folded)]):
+        assert sum('"reader-' in line for line in lines) == 10
+        more = [found[0] for line in lines for found in re.finditer(r"\b\d+ more\b", line)]
+        assert more == ([rest] if rest else [])
+
+
+def test_asides_are_told() -> None:
+    """Blocked subjects with what to do; waiting and skipped ones counted and behind a tap."""
+    skipped = Skipped(address=Address.parse("GroupRemoval/a/live"), reason="it is in use")
+    text = report.markdown(
+        plan(blocked(), blocked("RetentionFloor/a/o[1]", unread=True), waiting("RetentionFloor/s/t[0]"), skipped)
+    )
+    assert [numbers(head) for head in re.findall("^#### (.*)$", text, re.MULTILINE)] == [["1"], ["1"]]
+    assert [numbers(tap) for tap in re.findall("<summary>(.*)</summary>", text)] == [["1"], ["1"]]
+    for decision, facts in (
+        (blocked(), ("`orders[5]`", "consumers: clamp", "`B204`")),
+        (blocked(), ("`o[1]`", "`B204`")),
+        (waiting("RetentionFloor/s/t[0]"), ("`t[0]`", "12 s")),
+        (skipped, ('`"live"`',)),
+    ):
+        assert any(mentions(item, *facts, decision.reason) for item in items(text.splitlines())), facts
+
+
+def cut_notes(text: str) -> list[str]:
+    """The lines that say that the comment is cut: the only bold ones of its body that name no policy."""
+    return [line for line in text.splitlines()[4:] if re.match(r"\*\*[^`]", line)]
+
+
+@made.FEW
+@given(made.plans(), st.integers(4_000, 9_000))
+def test_no_comment_is_longer_than_its_limit(shown: Plan, limit: int) -> None:
+    """Whatever it holds, and cut or not: marker, headline and digest are there."""
+    text = report.markdown(shown, limit_chars=limit)
+    assert len(text) <= limit
+    assert text.startswith("<!-- reconciler-plan ")
+    assert plan_file.digest(shown) in text.splitlines()[-1]
+    cut = 'truncated="yes"' in text.splitlines()[0]
+    assert len(cut_notes(text)) == cut
+
+
+def test_a_large_plan_is_cut_at_a_line_and_says_so() -> None:
+    """60,000 characters by default: GitHub refuses 65,537."""
+    text = report.markdown(plan(*[removal(f"etl-{number:05}") for number in range(5_000)]))
+    assert 55_000 < len(text) <= 60_000
+    assert 'truncated="yes"' in text.splitlines()[0]
+    assert text.count("<details>") == text.count("</details>") == 1
+    (note,) = cut_notes(text)
+    assert text.index("</details>") < text.index(note)
+    assert mentions(note, "`reconciler show`")
+    about, *rows = [row for row in text.splitlines() if row.startswith("- ")]
+    assert mentions(about, "`prod-eu`")
+    assert all(re.fullmatch(r"- `\"etl-\d{5}\"`: \D*\b12\b\D*\b3\b\D*", row) for row in rows)
+
+
+def test_a_limit_that_holds_nothing_is_refused() -> None:
+    """Better than a comment without a digest."""
+    with pytest.raises(ValueError, match=r"limit_chars is 600\b.*\d{3}"):
+        report.markdown(plan(), limit_chars=600)
+
+
+def test_moves_that_are_not_told_are_counted() -> None:
+    """Five sorts of moves: four are told, of the fifth how many partitions, in a comment as on a terminal."""
+    actions = [election(partition=n, seen=replace(election().seen, leader=2 + n // 5)) for n in range(25)]
+    for text in (report.markdown(plan(*actions)), "\n".join(line.plain for line in report.text(plan(*actions)))):
+        assert re.findall(r"\d (?:→|->) 1 \(\d\)", text.replace("->", "→")) == [f"{n} → 1 (5)" for n in range(2, 6)]
+        assert re.search(r"\b1 more [^,]*\(5\)", text)
+
+
+def test_groups_that_nobody_looks_at_are_told() -> None:
+    """What they would skip is not known, which is not nothing; also where partitions are folded."""
+    guard = replace(purge().guard, except_groups=("audit", "console-*"))
+    for actions in ([purge(guard=guard)], [purge(partition=number, guard=guard) for number in range(21)]):
+        for lines in (
+            [line.plain for line in report.text(plan(*actions))],
+            report.markdown(plan(*actions)).splitlines(),
+        ):
+            (line,) = [line for line in lines if "exceptGroups" in line]
+            assert mentions(line, '"audit"', '"console-*"', "not known")
+    skipping = replace(purge(skips=(("audit", 5),)).guard, except_groups=("audit",))
+    (line,) = [line for line in report.markdown(plan(purge(guard=skipping))).splitlines() if "exceptGroups" in line]
+    assert mentions(line, '"audit"', "more", "not known")

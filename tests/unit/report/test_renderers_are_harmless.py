@@ -1,0 +1,136 @@
+"""Whatever a plan, a comparison, results or a journal hold, no renderer lets it act on a terminal, a comment or a CI runner."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from reconciler.errors import UsageError
+from reconciler.journal.entry import JournalEntry
+from reconciler.model.names import Address
+from reconciler.model.outcome import Outcome
+from reconciler.model.plan import Plan
+from reconciler.plan.diff import compare
+from tests import rendering as report
+from tests.strategies import outcomes as ended
+from tests.strategies import plans as made
+
+widths = st.sampled_from((None, 20, 80, 200))
+
+
+def assert_harmless_lines(lines: Iterable[Text]) -> None:
+    for line in lines:
+        assert not line.spans, "a style is for the whole line, and nothing in it is markup"
+        assert_harmless(line.plain)
+
+
+def assert_harmless(text: str) -> None:
+    """One line without control, hidden or right-to-left characters and without a runner's command."""
+    for character in text:
+        assert character == " " or unicodedata.category(character)[0] not in "CZM", f"{character!a} in {text[:200]!a}"
+        assert unicodedata.bidirectional(character) not in ("R", "AL", "AN"), f"{character!a} in {text[:200]!a}"
+    assert "::" not in text
+    assert "##[" not in text
+
+
+CODE = re.compile(r"`[^`\n]*`")
+ALLOWED_HTML = ("<details><summary>", "</details>", "</summary>", "<sub>", "</sub>")
+
+
+def assert_harmless_markdown(text: str) -> None:
+    """Outside code spans and our own words there is no markup; details are closed; no line is a runner's command."""
+    lines = text.split("\n")
+    assert text.count("<details>") == text.count("</details>")
+    for number, line in enumerate(lines):
+        assert_harmless(line.replace("  - ", "- ", 1))
+        if number == 0 and line.startswith("<!-- "):
+            assert line.count("-->") == 1
+            assert line.endswith(" -->")
+            continue
+        outside = CODE.sub("", line)
+        assert "`" not in outside, f"a code span is open in {line!a}"
+        for tag in ALLOWED_HTML:
+            outside = outside.replace(tag, "")
+        assert not set("<>@#$|~\\![]&") & set(outside.removeprefix("#### ").removeprefix("### ")), line
+        assert "://" not in outside
+
+
+@made.FEW
+@given(made.plans(max_size=4), st.booleans(), widths)
+def test_a_plan_as_text(plan: Plan, full: bool, width: int | None) -> None:
+    """No name, reason, owner, path or message acts on the terminal."""
+    assert_harmless_lines(report.text(plan, full=full, width=width, saved_to="a\x1b[2J"))
+
+
+@made.FEW
+@given(made.plans(max_size=4))
+def test_a_plan_as_markdown(plan: Plan) -> None:
+    """No name, reason, owner, path or message is markup, HTML, a mention or a link."""
+    assert_harmless_markdown(report.markdown(plan))
+
+
+@made.FEW
+@given(made.plans(max_size=4))
+def test_a_plan_as_annotations(plan: Plan) -> None:
+    """Each line is one command that we meant, and no value adds a property or a second one."""
+    for line in report.github(plan).splitlines():
+        found = re.fullmatch(r"::(error|warning|notice) ((?:\w+=[^,:]*,?)+)::(.*)", line)
+        assert found, line
+        assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", found[2]))) <= {"file", "line", "col", "title"}
+        assert_harmless(found[3])
+        assert_harmless(found[2])
+
+
+@made.FEW
+@given(made.plans(max_size=3), made.plans(max_size=3), widths)
+def test_a_comparison(old: Plan, new: Plan, width: int | None) -> None:
+    """In text, Markdown and JSON."""
+    comparison = compare(old, new)
+    assert_harmless_lines(report.diff_text(comparison, width=width))
+    assert_harmless_markdown(report.diff_markdown(comparison))
+    text = "".join(report.diff_json(comparison))
+    assert all(character == "\n" or " " <= character <= "~" for character in text)
+    assert len(json.loads(text)["entries"]) == sum(comparison.tally.values())
+
+
+@made.FEW
+@given(made.plans(max_size=1), st.lists(ended.outcomes, max_size=4), widths)
+def test_results(plan: Plan, outcomes: list[Outcome], width: int | None) -> None:
+    """A broker's answer is somebody else's text, too."""
+    assert_harmless_lines(report.results_text(plan, outcomes, width=width))
+    assert_harmless_markdown(report.results_markdown(plan, outcomes))
+    for line in report.results_github(plan, outcomes).splitlines():
+        assert re.match(r"::(error|warning|notice) title=", line)
+        assert_harmless(line.split("::", 2)[2])
+
+
+@made.FEW
+@given(made.plans(max_size=3), made.addresses, widths)
+def test_an_explanation(plan: Plan, other: Address, width: int | None) -> None:
+    """Of any decision, and of an address that is not there."""
+    for address in [decision.address for decision in plan.decisions]:
+        assert_harmless_lines(report.explain(plan, address, width=width))
+        assert_harmless_lines(report.explain(plan, address.policy_address, width=width))
+    try:
+        assert_harmless_lines(report.explain(plan, other, width=width))
+    except UsageError as unknown:
+        assert_harmless(str(unknown))
+
+
+@made.FEW
+@given(st.lists(ended.entries(), max_size=3), widths)
+def test_the_journal(entries: list[JournalEntry], width: int | None) -> None:
+    """Who wrote an entry, and what it says, may come from anywhere."""
+    assert_harmless_lines(report.journal_text(entries, width=width))
+
+
+@made.FEW
+@given(made.plans(max_size=4), widths)
+def test_text_says_the_same_twice(plan: Plan, width: int | None) -> None:
+    """No clock, no set order: a comment that is edited in place does not move while nothing does."""
+    assert list(report.text(plan, width=width)) == list(report.text(plan, width=width))
+    assert report.markdown(plan) == report.markdown(plan)

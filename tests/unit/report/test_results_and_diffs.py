@@ -1,0 +1,352 @@
+"""What became of a plan, what differs between two, one decision laid open, and the journal."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import UsageError
+from reconciler.journal.entry import Event, JournalEntry
+from reconciler.model.names import Address
+from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Source
+from reconciler.operations.delete_records import AcceptedLag, LagPolicy
+from reconciler.plan import plan_file
+from reconciler.plan.diff import Change, compare
+from tests import rendering as report
+from tests.golden.report_facts import items, numbers
+from tests.golden.wording import mentions
+from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
+
+
+def done(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
+    action = purge(partition=number)
+    made = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_outcomes_come_worst_first_with_totals_and_advice() -> None:
+    """At night the first line is what went wrong, and the last one is what to do."""
+    outcomes = [
+        done(1, read_back="log start 98213", code="NONE"),
+        done(2, Status.STALE, detail="the topic was deleted and made again", sends=0, removed_max=0),
+        done(3, Status.FAILED, detail="the broker refused", code="TOPIC_AUTHORIZATION_FAILED", removed_max=0),
+        Outcome(action=removal(), status=Status.NOT_ATTEMPTED, detail="the run was interrupted"),
+    ]
+    shown = [line.plain for line in report.results_text(plan(), outcomes)]
+    for line, facts in zip(
+        shown[2:6],
+        (
+            ("FAILED", "orders[3]", "the broker refused", "TOPIC_AUTHORIZATION_FAILED"),
+            ("Not attempted", '"old-etl"', "the run was interrupted"),
+            ("Stale", "orders[2]", "the topic was deleted and made again"),
+            ("Applied", "orders[1]", "log start 98213"),
+        ),
+        strict=True,
+    ):
+        assert mentions(line, *facts)
+    assert mentions(shown[7], "1 applied", "1 stale", "1 not attempted", "1 failed", "97,213 records")
+    assert [line.split(":")[1].strip() for line in shown[8:]] == ["failed", "not attempted", "stale"]
+
+
+def test_partitions_that_ended_alike_are_folded() -> None:
+    """21 partitions applied are one line with the sum; another ending stays apart."""
+    outcomes = [done(number) for number in range(22)] + [done(30, Status.FAILED, code="X", removed_max=0)]
+    shown = [line.plain for line in report.results_text(plan(), outcomes)]
+    failed, applied = shown[2:4]
+    assert mentions(failed, "FAILED", "orders[30]", "X")
+    assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
+
+
+def test_of_many_each_ending_is_a_row_of_its_own() -> None:
+    """Twenty alike, two that are alike otherwise, and one by itself: three rows, the pair folded as well."""
+    outcomes = [
+        *(done(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
+        *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
+        done(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
+    ]
+    rows = [line.plain for line in report.results_text(plan(), outcomes) if line.plain.startswith("Stale: ")]
+    assert [numbers(row) for row in rows] == [["20"], ["2"], ["22"]]
+    assert mentions(rows[0], "Stale", "20 partitions", "orders", "gone")
+    assert mentions(rows[1], "Stale", "2 partitions", "orders", "moved")
+    assert mentions(rows[2], "Stale", "orders[22]", "moved", "OFFSET_OUT_OF_RANGE")
+
+
+def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
+    """60,000 characters by default, for a summary and for a comment: rows up to there, then the cut, then what to do."""
+    outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
+    text = report.results_markdown(plan(), outcomes)
+    assert 59_500 < len(text) <= 60_000
+    *rows, empty, note, also_empty, advice = text.splitlines()[6:]
+    assert rows == [f"- **Stale** `orders[{number}]`: x{number}" for number in range(len(rows))]
+    assert 1_500 < len(rows) < 9_000
+    assert (empty, also_empty) == ("", "")
+    assert note.startswith("**")
+    assert mentions(advice, "stale")
+    shorter = report.results_markdown(plan(), outcomes, limit_chars=4_000)
+    assert 3_700 < len(shorter) <= 4_000
+
+
+def test_nothing_to_do_is_said() -> None:
+    """No empty report."""
+    last = [line.plain for line in report.results_text(plan(), [])][-1]
+    assert last.startswith("Result: ")
+    assert numbers(last) == []
+
+
+def test_results_as_markdown_and_annotations() -> None:
+    """For a job summary, and at the top of a failed run."""
+    outcomes = [done(1), done(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
+    text = report.results_markdown(plan(), outcomes)
+    head, _, totals, _, about, _, first, *_, advice = text.splitlines()
+    assert head.startswith("### `prod-eu`: ")
+    assert mentions(head, "1 failed")
+    assert mentions(totals, "1 applied", "1 failed", "97,213 records")
+    assert mentions(about, "prod-eu", plan().cluster_id)
+    assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
+    assert mentions(advice, "failed")
+    assert len(report.results_markdown(plan(), [done(n, Status.STALE, detail=f"x{n}") for n in range(9000)])) <= 60_000
+    error, notice = report.results_github(plan(), outcomes).splitlines()
+    assert error.startswith("::error title=FAILED::orders[2]: ")
+    assert mentions(error, "refused", "POLICY_VIOLATION")
+    assert re.match("::notice title=[^:]*prod-eu::", notice)
+    assert mentions(notice, "1 failed", "97,213 records")
+
+
+def test_annotations_stand_at_the_manifest_and_are_few() -> None:
+    """GitHub shows ten of a level; the rest is counted."""
+    many = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
+    shown = report.github(plan(*many)).splitlines()
+    assert re.match(
+        r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", shown[0]
+    )
+    assert len([line for line in shown if line.startswith("::warning")]) == 11
+    assert numbers(shown[10]) == ["2"]
+    assert re.match("::notice title=[^:]*prod-eu::", shown[11])
+    assert mentions(shown[11], "12 blocked", plan_file.digest(plan(*many)))
+
+
+def test_no_annotation_is_left_out_in_silence() -> None:
+    """Of failures and of missing facts, too, the rest is counted."""
+    failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
+    shown = report.results_github(plan(), failed).splitlines()
+    assert len(shown) == 12
+    assert shown[10].startswith("::error ")
+    assert numbers(shown[10]) == ["5"]
+    shown = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
+    assert shown[10].startswith("::warning ")
+    assert numbers(shown[10]) == ["4"]
+
+
+def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
+    """The numbers that moved, without a search through two plans."""
+    old = plan(purge(partition=1), purge(partition=2), purge(partition=3), removal(), election())
+    new = plan(
+        purge(partition=1, before_offset=99_000),
+        purge(partition=2, before_offset=98_000),
+        replace(purge(partition=3), seen=replace(purge().seen, topic_id="another")),
+        removal("other"),
+        election(),
+    )
+    shown = [line.plain for line in report.diff_text(compare(old, new))]
+    tally = ("1 new", "1 gone", "1 larger", "1 smaller", "1 changed")
+    assert mentions(shown[-1], *tally)
+    for item, sign, facts in zip(
+        items(shown[3:-2]),
+        "-+><~",
+        (
+            ("GroupRemoval/dead-etl/old-etl", "gone", "12"),
+            ("GroupRemoval/dead-etl/other", "new", "12"),
+            ("RetentionFloor/orders-gdpr/orders[1]", "larger", "98213", "99000", "787"),
+            ("RetentionFloor/orders-gdpr/orders[2]", "smaller", "98213", "98000", "213"),
+            (
+                "RetentionFloor/orders-gdpr/orders[3]",
+                "changed",
+                "approved.topic_id",
+                "kAwXdc4bS8uMfEXAMPLE0g",
+                "another",
+            ),
+        ),
+        strict=True,
+    ):
+        assert item.startswith(f"  {sign} ")
+        assert mentions(item, *facts)
+    head, *rows = report.diff_markdown(compare(old, new)).splitlines()
+    assert mentions(head, *tally)
+    larger = ("**larger**", "`RetentionFloor/orders-gdpr/orders[1]`", "98213", "99000", "787")
+    assert any(mentions(row, *larger) for row in rows)
+    rows = json.loads("".join(report.diff_json(compare(old, new))))
+    assert [row["change"] for row in rows["entries"]] == ["gone", "new", "larger", "smaller", "changed"]
+    assert rows["entries"][0]["new"] is None
+    assert rows["entries"][2]["new"]["request"]["before_offset"] == 99_000
+    assert rows["summary"] == {"new": 1, "gone": 1, "larger": 1, "smaller": 1, "changed": 1}
+
+
+def test_equal_plans_and_two_clusters() -> None:
+    """The two answers that need no list."""
+    *head, empty, total = [line.plain for line in report.diff_text(compare(plan(purge()), plan(purge())))]
+    assert (len(head), empty, numbers(total)) == (2, "", [])
+    assert json.loads("".join(report.diff_json(compare(plan(), plan()))))["entries"] == []
+    other = plan(cluster_id="another")
+    first = [line.plain for line in report.diff_text(compare(plan(), other))][3]
+    assert mentions(first, plan().cluster_id, "another")
+    assert any(
+        row.startswith("- **") and plan().cluster_id in row and "another" in row
+        for row in report.diff_markdown(compare(plan(), other)).splitlines()
+    )
+
+
+def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
+    """Every word and number, though no more than one action of each is held."""
+    old = plan(purge(), removal(), source=Source(commit="abcdef1234"))
+    new = plan(purge(before_offset=98_214), election())
+    for name, one in (("old", old), ("new", new)):
+        plan_file.write(one, tmp_path / f"{name}.json")
+    saved = compare(
+        plan_file.open_plan(tmp_path / "old.json"), plan_file.open_plan(tmp_path / "new.json", proven=False)
+    )
+    whole = compare(old, new)
+    assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(whole)]
+    assert report.diff_markdown(saved) == report.diff_markdown(whole)
+    assert list(report.diff_json(saved)) == list(report.diff_json(whole))
+    (moved,) = [entry for entry in saved.entries() if entry.change is Change.LARGER]
+    assert moved.details == ("request.before_offset: 98213 → 98214",)
+
+
+def test_a_comparison_folds_a_topic() -> None:
+    """64 partitions that moved alike are one line with the records before and after."""
+    old = plan(*[purge("clicks", number) for number in range(64)])
+    new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
+    shown = [line.plain for line in report.diff_text(compare(old, new))]
+    (row,) = shown[3:-2]
+    assert row.startswith("  > RetentionFloor/clicks-gdpr/clicks ")
+    assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
+
+
+def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
+    """Each loses data."""
+    new = plan(*[election(partition=number, unclean=True) for number in range(25)])
+    shown = [line.plain for line in report.diff_text(compare(plan(), new))]
+    assert sum(mentions(line, "new", "unclean") for line in shown) == 25
+
+
+def test_a_folded_change_says_what_changed() -> None:
+    """Another topic id and another guard are two rows, and each names its first subject's values."""
+    old = [purge(partition=number) for number in range(50)]
+    made_again = [replace(one, seen=replace(one.seen, topic_id="another")) for one in old[:25]]
+    ignored = [
+        replace(one, guard=replace(one.guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),)))
+        for one in old[25:]
+    ]
+    shown = [line.plain for line in report.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
+    other_topic, other_guard = items(shown[3:-2])
+    assert mentions(
+        other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
+    )
+    assert mentions(
+        other_guard,
+        "changed",
+        "25 partitions",
+        "orders[25]",
+        'approved.guard.accepted."billing"',
+        "5",
+        "block",
+        "ignore",
+    )
+    for row in (other_topic, other_guard):
+        assert row.startswith("  ~ RetentionFloor/orders-gdpr/orders ")
+        assert row.count(f"{25 * 97_213:,}") == 2
+
+
+def test_a_log_that_begins_lower_is_larger() -> None:
+    """The comparison says what `--within` says: more would go, though the target is the same."""
+    old, new = purge(log_start=900), purge(log_start=0)
+    shown = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
+    assert shown[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
+    assert mentions(shown[3], "larger", "0", "900", "97,313", "98,213")
+    (entry,) = compare(plan(old), plan(new)).entries()
+    assert entry.details == ("seen.log_start: 900 → 0",)
+    (both,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
+    assert (both.change, len(both.details)) == (Change.LARGER, 2)
+    assert compare(plan(new), plan(old)).tally[Change.SMALLER] == 0
+
+
+def explained(address: str, *decisions: object) -> str:
+    lines = report.explain(plan(*decisions), Address.parse(address))  # type: ignore[arg-type]
+    return "\n".join(line.plain for line in lines)
+
+
+def test_a_purge_is_explained_with_its_arithmetic() -> None:
+    """Each number of the plan can be checked by hand."""
+    text = explained("RetentionFloor/orders-gdpr/orders[3]", purge(skips=(("billing", 52_000), ("late", 10))))
+    assert "1000 < 98213 <= 250000" in text
+    assert mentions(text, "98213 - 1000 = 97,213", "97,213 / 249,000 = 39.0 %")
+    assert any(mentions(line, '"billing"', "52000", "98213 - 52000 = 46,213") for line in text.splitlines())
+    assert any(mentions(line, '"late"', "10", "98213 - 1000 = 97,213") for line in text.splitlines())
+    assert mentions(text, "team-orders")
+
+
+def test_other_decisions_are_explained() -> None:
+    """Facts, rule, and what to do."""
+    with_evidence = explained("GroupRemoval/dead-etl/old-etl", removal())
+    assert mentions(with_evidence, "__consumer_offsets[17]", "4711", "3 d")
+    no_evidence = replace(
+        removal(), idle_for_ms=0, seen=replace(removal().seen, last_activity_ms=None, newest_record=None)
+    )
+    assert mentions(explained("GroupRemoval/dead-etl/old-etl", no_evidence), "idleFor is 0s")
+    elected = explained("LeaderPolicy/all/payments[0]", election())
+    assert mentions(elected, "ElectLeaders", "payments[0]", "preferred", "2 -> 1")
+    assert "unbounded" in explained("LeaderPolicy/all/payments[0]", election(unclean=True))
+    text = explained("RetentionFloor/orders-gdpr/orders[5]", blocked())
+    assert mentions(text, blocked().next_step, "`reconciler explain B204`")
+    text = explained("RetentionFloor/s/t[0]", waiting("RetentionFloor/s/t[0]"))
+    assert mentions(text, "2026-11-21T10:00:12Z", "12 s")
+    assert explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]")).startswith("LeaderPolicy/all/x[0]: ")
+
+
+def test_a_topic_or_policy_explains_what_it_holds() -> None:
+    """The first few in full, the rest counted."""
+    many = [purge("clicks", number) for number in range(9)]
+    text = explained("RetentionFloor/clicks-gdpr/clicks", *many, purge())
+    head, *lines = text.splitlines()
+    assert mentions(head, "RetentionFloor/clicks-gdpr/clicks", "9", "874,917 records")
+    assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in lines) == 5
+    assert numbers(lines[-1]) == ["4"]
+    two = explained("RetentionFloor/clicks-gdpr", *many[:2]).splitlines()
+    assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in two) == 2
+
+
+def test_an_address_that_is_not_there_is_a_usage_error() -> None:
+    """With the one that was probably meant."""
+    with pytest.raises(UsageError, match=r"orders\[4\].*RetentionFloor/orders-gdpr/orders\[3\]"):
+        explained("RetentionFloor/orders-gdpr/orders[4]", purge())
+    with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`show --full`"):
+        explained("LeaderPolicy/none", purge())
+
+
+def test_the_journal_says_who_meant_what_and_what_became_of_it() -> None:
+    """Oldest first, as it is kept."""
+    intent = JournalEntry(
+        event=Event.INTENT,
+        at_ms=NOW_MS,
+        run_id="abc",
+        plan_digest="sha256:x",
+        address=Address.parse("RetentionFloor/a/orders[3]"),
+        operation="delete_records",
+        request={"topic": "orders", "partition": 3, "before_offset": 98_213},
+        who="ci",
+        commit="4f2c9aa0d1",
+    )
+    outcome = replace(
+        intent, event=Event.OUTCOME, status=Status.APPLIED, detail="", code="NONE", read_back="log start 98213"
+    )
+    begin, end = [line.plain for line in report.journal_text([intent, outcome])]
+    for line in (begin, end):
+        assert line.startswith("2026-11-21T10:00:00Z  RetentionFloor/a/orders[3]  ")
+        assert mentions(line, "run abc")
+    assert mentions(
+        begin, "intent", "delete_records", "topic orders", "partition 3", "before_offset 98213", "ci", "4f2c9aa"
+    )
+    assert mentions(end, "applied", "log start 98213")

@@ -1,0 +1,70 @@
+"""Listings as the driver reads them, for tests without a cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.topics import TopicListing
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts, Unknown
+
+BROKERS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class ListedTopic:
+    """A topic and its partitions; None: they are not known."""
+
+    facts: TopicFacts
+    partitions: tuple[PartitionFacts, ...] | None
+
+
+def partition(
+    topic: str = "t",
+    number: int = 0,
+    leader: int | Unknown | None = 1,
+    replicas: tuple[int, ...] = (1, 2),
+    in_sync: tuple[int, ...] = (1,),
+    topic_id: str = "id",
+) -> PartitionFacts:
+    return PartitionFacts(
+        partition=TopicPartition(topic, number), topic_id=topic_id, leader=leader, replicas=replicas, in_sync=in_sync
+    )
+
+
+def topic(
+    name: str, partitions: int = 1, *, leaders: Sequence[int | None] = BROKERS, internal: bool | None = None
+) -> ListedTopic:
+    listed = tuple(
+        partition(name, number, leaders[number % len(leaders)], BROKERS, BROKERS, f"id-{name}")
+        for number in range(partitions)
+    )
+    is_internal = name.startswith("__") if internal is None else internal
+    return ListedTopic(
+        TopicFacts(name=name, topic_id=f"id-{name}", internal=is_internal, partitions=partitions), listed
+    )
+
+
+def unknown_topic(name: str) -> ListedTopic:
+    facts = TopicFacts(name=name, topic_id=Unknown("id"), internal=False, partitions=Unknown("metadata"))
+    return ListedTopic(facts, None)
+
+
+def topics(*listed: ListedTopic) -> TopicListing:
+    return TopicListing(
+        brokers=BROKERS,
+        topics={each.facts.name: each.facts for each in listed},
+        partitions={each.facts.name: each.partitions for each in listed if each.partitions is not None},
+    )
+
+
+def groups(
+    *names: str, hidden: tuple[str, ...] = (), incomplete: Unknown | None = None, hidden_unread: Unknown | None = None
+) -> GroupListing:
+    listed = {
+        name: GroupFacts(group=name, listed=True, type=GroupType.CLASSIC, state=GroupState.EMPTY) for name in names
+    }
+    unlisted = {
+        name: GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=Unknown("state")) for name in hidden
+    }
+    return GroupListing(groups=listed | unlisted, incomplete=incomplete, hidden_unread=hidden_unread)

@@ -1,0 +1,19 @@
+"""The archive holds everything that tasks import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from reconciler.scan.code_archive import archive
+
+
+def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
+    """Executors have no other copy: a package that is missing there fails every task."""
+    path = tmp_path / "code.zip"
+    path.write_bytes(archive())
+    program = f"import sys; sys.path.insert(0, {str(path)!r}); import reconciler.scan.task_rows as m; print(m.__file__)"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith(str(path))

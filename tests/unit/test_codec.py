@@ -1,0 +1,166 @@
+"""The codec at its edges: instants, numbers, shared values, and one spelling for each value."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from reconciler import codec
+from reconciler.codec import Codec
+from reconciler.model.bounds import EpochMs, InstantMs, Int32, NonEmpty
+from reconciler.model.names import Address
+from reconciler.text import formatting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    name: NonEmpty
+    brokers: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A value of each kind. More text."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("SORT", "double", "triple")
+    SORT: ClassVar[str] = "sample"
+
+    address: Address
+    count: int
+    share: float
+    seen_at_ms: InstantMs
+    logged_ms: EpochMs | None
+    inner: Inner | None = None
+
+    @property
+    def double(self) -> int:
+        return self.count * 2
+
+    def triple(self) -> Mapping[str, object]:
+        return {"count": self.count * 3}
+
+    def __post_init__(self) -> None:
+        if self.count == 13:
+            raise ValueError("13 is no count")
+
+
+VALUE = Sample(
+    address=Address("RetentionFloor", "a", "orders", 3),
+    count=2,
+    share=0.5,
+    seen_at_ms=1_795_255_200_000,
+    logged_ms=-1,
+    inner=Inner(name="::x\x7f", brokers=(1, 2)),
+)
+SAMPLES = Codec(Sample)
+TEXT = (
+    '{"address":"RetentionFloor/a/orders[3]","count":2,"share":0.5,"seen_at":"2026-11-21T10:00:00Z","logged_ms":-1,'
+    '"inner":{"name":"\\u003a:x\\u007f","brokers":[1,2]},"sort":"sample","double":4,"triple":{"count":6}}'
+)
+
+
+def test_a_value_is_one_line_and_comes_back() -> None:
+    """Addresses and instants are texts, derived values stand beside the fields, and nothing in it is a command of a CI runner."""
+    assert SAMPLES.encode(VALUE) == TEXT
+    assert SAMPLES.decode(TEXT) == VALUE
+    assert SAMPLES.fields(VALUE)["seen_at"] == "2026-11-21T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"count":2', '"count":2.0', "count is 2.0"),
+        ('"count":2', '"count":true', "count is True"),
+        ('"count":2', '"count":"2"', "count is '2'"),
+        ('"count":2', '"count":-2', "count is -2"),
+        ('"count":2', '"count":13', "13 is no count"),
+        ('"count":2', '"count":9223372036854775808', "count is 9223372036854775808"),
+        ('"count":2,', "", "it lacks count"),
+        ('"count":2', '"count":2,"more":1', "it has unknown fields: 'more'"),
+        ('"count":2', '"count":1,"count":2', "'count' is there twice"),
+        ('"share":0.5', '"share":NaN', "share is nan"),
+        ('"share":0.5', '"share":"0.5"', "share is '0.5'"),
+        ('"share":0.5', '"share":0.50', "do not reformat"),
+        ('"seen_at":"2026-11-21T10:00:00Z"', '"seen_at":"2026-11-21T11:00:00+01:00"', "seen_at is"),
+        ('"seen_at":"2026-11-21T10:00:00Z"', '"seen_at":"2026-11-21T10:00:00.0001Z"', "seen_at is"),
+        ('"seen_at":"2026-11-21T10:00:00Z"', '"seen_at":"2026-11-21T10:00:00"', "seen_at is"),
+        ('"seen_at":"2026-11-21T10:00:00Z"', '"seen_at":5', "seen_at is 5"),
+        ('"address":"RetentionFloor/a/orders[3]"', '"address":"RetentionFloor"', "address is 'RetentionFloor'"),
+        ('"address":"RetentionFloor/a/orders[3]"', '"address":3', "address is 3"),
+        ('"brokers":[1,2]', '"brokers":[1,2147483648]', "inner.brokers[1] is 2147483648"),
+        ('"brokers":[1,2]', '"brokers":"12"', "inner.brokers is '12'"),
+        ('"brokers":[1,2]', '"brokers":{}', "inner.brokers is {}"),
+        ('"name":"', '"name":"\\ud800', "not one complete JSON value"),
+        ('"name":"\\u003a:x\\u007f"', '"name":""', "inner.name is ''"),
+        ('"double":4', '"double":5', "double is 5"),
+        ('"triple":{"count":6}', '"triple":{"count":6.0}', "triple.count is 6.0"),
+        ('"sort":"sample"', '"sort":"other"', "sort is 'other'"),
+        ('"count":2', '"count": 2', "do not reformat"),
+        ("\\u007f", "\x7f", "do not reformat"),
+    ],
+)
+def test_a_text_that_is_not_as_it_was_written_is_refused(old: str, new: str, message: str) -> None:
+    """One spelling per value, and the message names the field."""
+    assert old in TEXT
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SAMPLES.decode(TEXT.replace(old, new))
+
+
+def test_a_newer_text_may_have_more_fields_and_no_other_difference() -> None:
+    text = TEXT.replace('"count":2', '"later":[1],"count":2').replace('"brokers"', '"later":{},"brokers"')
+    assert SAMPLES.decode(text, newer=True) == VALUE
+    with pytest.raises(ValueError, match="double is 5"):
+        SAMPLES.decode(text.replace('"double":4', '"double":5'), newer=True)
+    with pytest.raises(ValueError, match="lacks double"):
+        SAMPLES.decode(text.replace('"double":4,', ""), newer=True)
+
+
+@pytest.mark.parametrize("changes", [{"count": "2"}, {"inner": Inner(name="\ud800")}, {"seen_at_ms": 10**18}])
+def test_a_value_that_no_text_can_hold_is_refused(changes: dict[str, Any]) -> None:
+    """Half a surrogate pair, a text where a number is due, an instant beyond the calendar."""
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        SAMPLES.encode(replace(VALUE, **changes))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1", '{"a":1}{}', "[" * 100_000, "Infinity"])
+def test_what_is_not_one_json_value_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not one complete JSON value|nested|is not JSON"):
+        codec.parse(text)
+
+
+def test_the_schema_is_of_the_fields_their_bounds_and_the_derived_values() -> None:
+    [schema], _ = SAMPLES.schemas()
+    assert schema["description"] == "A value of each kind. More text."
+    assert schema["required"] == [*schema["properties"]]
+    assert schema["properties"]["seen_at"]["format"] == "date-time"
+    assert schema["properties"]["count"] == {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+    assert schema["properties"]["sort"]["const"] == "sample"
+
+
+@pytest.mark.parametrize("ms", [0, 1, 999, 1_000, 1_795_255_200_123, -1, -62_135_596_800_000, 253_402_300_799_999])
+def test_instants_are_exact(ms: int) -> None:
+    """No floating point on the way: the first and the last millisecond of the calendar come back."""
+    assert codec._parse_instant(formatting.format_exact_instant(ms)) == ms
+
+
+@pytest.mark.parametrize("ms", [-62_135_596_800_001, 253_402_300_800_000, 10**30])
+def test_instants_outside_the_calendar_are_refused_and_still_shown(ms: int) -> None:
+    """A header cannot hold them; a timestamp from a log is shown as the number it is."""
+    with pytest.raises(ValueError, match="years 1 to 9999"):
+        formatting.format_exact_instant(ms)
+    assert formatting.format_time(ms) == f"{ms} ms since 1970"
+
+
+def test_shared_values_do_not_grow_without_bound() -> None:
+    """A plan with a reason of its own for each of its actions is read in bounded memory; equal values become one object."""
+    inners = Codec(Inner, shared=True)
+    for number in range(5_000):
+        inners.decode(f'{{"name":"{number}","brokers":[1]}}')
+    assert codec._share.cache_info().currsize <= 4_096
+    first, second = (
+        inners.decode('{"name":"a name that is the same in every row of the file, and long","brokers":[1,2]}')
+        for _ in "ab"
+    )
+    assert first.brokers is second.brokers

@@ -1,0 +1,40 @@
+"""A new kind of policy and a new operation cost one file and one name each."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.operations import OPERATIONS
+from reconciler.operations.base import Operation
+from reconciler.policies import POLICIES, Policy
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_registered_policy_and_operation_go_from_yaml_to_the_journal(tmp_path: Path) -> None:
+    """Both exist only in tests/extension and are registered in the two tuples; no other file knows them."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.extension.walk", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == "walked\n"
+
+
+@pytest.mark.parametrize("base", [Operation, Policy])
+def test_a_class_that_lacks_a_method_cannot_be_instantiated(base: type) -> None:
+    """The abstract methods stand in for a list of places that a new class must not forget."""
+    incomplete = type("Incomplete", (base,), {})
+    with pytest.raises(TypeError, match="abstract"):
+        incomplete()
+
+
+def test_registered_classes_lack_no_method() -> None:
+    for registered in (*OPERATIONS, *POLICIES):
+        assert not registered.__abstractmethods__, registered

@@ -1,0 +1,31 @@
+"""Numbers as people read them, at their edges."""
+
+import pytest
+
+from reconciler.text import formatting
+
+
+@pytest.mark.parametrize(
+    ("ms", "told"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (90_000, "1 min 30 s"),
+        (86_400_000, "1 d"),
+        (86_405_000, "1 d"),
+        (9 * 86_400_000 + 14 * 3_600_000 + 59_000, "9 d 14 h"),
+    ],
+)
+def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
+    """A day and five seconds is a day."""
+    assert formatting.approximate_duration(ms) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(0, "0.0 %"), (0.04, "under 0.1 %"), (39.04, "39.0 %"), (99.96, "over 99.9 %"), (100, "100.0 %")],
+)
+def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, told: str) -> None:
+    """99.96 % is not everything, and one record of a million is not none."""
+    assert formatting.percent(value) == told

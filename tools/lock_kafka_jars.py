@@ -1,0 +1,65 @@
+"""Writes the list of jars of a Kafka version: `python -m tools.lock_kafka_jars 4.3.1`.
+
+Ivy resolves the dependencies of a broker and its tools and verifies the registry's checksums. A
+maintainer reviews and commits the list. Connect and its web server are excluded: Kafka's tools
+depend on them, but no tool here uses them.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from reconciler.sandbox.jars import LISTS, ivy_class_path, sha256_of
+from reconciler.sandbox.java import find_java
+
+_EXCLUDED = (
+    ("org.apache.kafka", "connect-runtime"),
+    ("org.apache.kafka", "connect-json"),
+    ("commons-beanutils", ".*"),
+    ("commons-digester", ".*"),
+    ("commons-logging", ".*"),
+    ("commons-collections", ".*"),
+    ("com.fasterxml.jackson.(jakarta.rs|jaxrs)", ".*"),
+    ("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml"),
+    ("com.fasterxml.jackson.module", "jackson-module-(jakarta-xmlbind|jaxb)-annotations"),
+)
+
+
+def roots(version: str) -> tuple[tuple[str, str, str], ...]:
+    """The artifacts to resolve: the broker, the tools, and a logging implementation."""
+    before_4 = int(version.split(".")[0]) < 4
+    logging = (
+        ("org.slf4j", "slf4j-reload4j", "1.7.36")
+        if before_4
+        else ("org.apache.logging.log4j", "log4j-slf4j2-impl", "2.25.4")
+    )
+    return (("org.apache.kafka", "kafka_2.13", version), ("org.apache.kafka", "kafka-tools", version), logging)
+
+
+def resolve(version: str) -> str:
+    """Return the text of the list. Raises CalledProcessError with Ivy's output in `stdout`."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        module = ['<ivy-module version="2.0">', '<info organisation="reconciler" module="lock"/>']
+        module += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
+        module += [
+            f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="default->default"/>'
+            for organisation, name, revision in roots(version)
+        ]
+        module += [
+            f'<exclude org="{organisation}" module="{name}" matcher="exactOrRegexp"/>'
+            for organisation, name in _EXCLUDED
+        ]
+        (work / "ivy.xml").write_text("\n".join([*module, "</dependencies>", "</ivy-module>"]), encoding="utf-8")
+        command = [str(find_java()), "-cp", ivy_class_path(), "org.apache.ivy.Main", "-ivy", str(work / "ivy.xml")]
+        command += ["-confs", "default", "-types", "jar", "bundle", "-cache", str(work / "cache")]
+        command += ["-retrieve", str(work / "libs" / "[organisation]" / "[module]" / "[revision]" / "[artifact].[ext]")]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        jars = sorted((work / "libs").rglob("*.jar"))
+        lines = [f"{sha256_of(jar)}  {':'.join(jar.relative_to(work / 'libs').parts[:3])}\n" for jar in jars]
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    (LISTS / f"jars-{sys.argv[1]}.sha256").write_text(resolve(sys.argv[1]), encoding="utf-8")
