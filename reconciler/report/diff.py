@@ -1,6 +1,6 @@
 """Builds the report of a comparison of two plans, and its JSON. The comparison itself is plan/diff.py's."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, cast
 
@@ -23,7 +23,6 @@ _CHANGES = {
     Change.CHANGED: ("~", Severity.CHANGE),
 }
 """Sign and severity of each change, in the order in which a topic lists them."""
-_RANK = {change: rank for rank, change in enumerate(_CHANGES)}
 
 
 def diff_report(comparison: Comparison) -> Report:
@@ -55,50 +54,45 @@ def _digest(plan: PlanRef) -> str:
 
 def _items(comparison: Comparison) -> Iterator[Item]:
     """Yield the items in address order. No more than the differences of one topic are held."""
+    order = list(_CHANGES)
     entries = comparison.entries()
     for _topic, of_topic in groupby(entries, key=lambda entry: (entry.address.policy_address, entry.address.name)):
         groups = grouped(of_topic, lambda entry: (entry.change, tuple(d.path for d in entry.differences)))
-        for same in sorted(groups, key=lambda group: (_RANK[group[0].change], group[0].address)):
-            if len(same) > FOLD_ABOVE and all(_operations(e.old, e.new)[-1].is_foldable for e in same):
-                yield _folded_item(same)
-            else:
-                yield from map(_item, same)
+        for same in sorted(groups, key=lambda group: (order.index(group[0].change), group[0].address)):
+            folded = len(same) > FOLD_ABOVE and all(_operations(e.old, e.new)[-1].is_foldable for e in same)
+            yield from map(_item, [same] if folded else zip(same))
 
 
 def _operations(*actions: Action | None) -> list[Operation]:
     return [cast(Operation, action) for action in actions if action is not None]
 
 
-def _item(entry: ActionDiff) -> Item:
-    address = format_address(entry.address)
-    if (size_change := entry.size_change) is not None:
-        return _row(entry, address, size_change.summary, ())
-    action = _operations(entry.old, entry.new)[-1]
-    description = action.describe()
-    text = join(", ", (action.TITLE,), description.change, description.loss)
-    return _row(entry, address, text, ((sentence(detail),) for detail in entry.details))
-
-
-def _folded_item(same: Sequence[ActionDiff]) -> Item:
+def _item(same: Sequence[ActionDiff]) -> Item:
+    """The item of one difference, or of many that are folded."""
     first = same[0]
-    sides = (_operations(*(entry.old for entry in same)), _operations(*(entry.new for entry in same)))
-    losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
-    text = ", ".join(filter(None, (formatting.count(len(same), "partition"), losses)))
-    such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
-    topic = f"{format_policy(first.address)}/{display_name(first.address.name)}"
-    details = (f"{path}: {old} → {new}" for path, old, new in first.differences)
-    return _row(first, topic, (text,), ((*such_as, sentence(detail)) for detail in details))
-
-
-def _row(entry: ActionDiff, address: str, text: Phrase, children: Iterable[Phrase]) -> Item:
-    sign, severity = _CHANGES[entry.change]
+    address, details = format_address(first.address), first.details
+    such_as: Phrase = ()
+    if len(same) > 1:
+        sides = (_operations(*(entry.old for entry in same)), _operations(*(entry.new for entry in same)))
+        losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
+        text: Phrase = (", ".join(filter(None, (formatting.count(len(same), "partition"), losses))),)
+        address = f"{format_policy(first.address)}/{display_name(first.address.name)}"
+        such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
+    elif (size_change := first.size_change) is not None:
+        text = size_change.summary
+    else:
+        action = _operations(first.old, first.new)[-1]
+        description = action.describe()
+        text = join(", ", (action.TITLE,), description.change, description.loss)
+    sign, severity = _CHANGES[first.change]
     return Item(
         sign=sign,
-        label=entry.change,
+        label=first.change,
         subject=(escaped_name(address),),
         text=text,
         severity=severity,
-        children=tuple(Item(text=child) for child in children),
+        # The summary of a size change says what moved.
+        children=() if first.size_change else tuple(Item(text=(*such_as, sentence(detail))) for detail in details),
     )
 
 

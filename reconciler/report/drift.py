@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from reconciler import operations
 from reconciler.model.block_codes import REASONS
-from reconciler.model.names import format_policy, format_subject
+from reconciler.model.names import format_policy
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.tree import Item, Report, Section, Severity, grouped
+from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, grouped
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -29,22 +29,24 @@ def drift_report(report: DriftReport) -> Report:
         counts = f"{satisfied:,} satisfied, {waiting:,} waiting or within their allowance"
         return Report(summary=(*cluster, f" is in sync ({counts})."), marker=marker)
     number = formatting.count(len(report.subjects), "subject")
-    drifts = "drifts" if len(report.subjects) == 1 else "drift"
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
-    answer = f"{number} {drifts}, the oldest since {oldest}" if report.subjects else "too little could be read to tell"
+    drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
     command = escaped_name(f"reconciler plan --cluster {display_name(report.cluster)}")
-    unread = formatting.count(len(report.unread), "subject")
+    warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
+    if report.refused:
+        limits = join(", ", *((name(limit),) for limit in report.refused))
+        warnings.append(Item(label="Limits that refuse the plan now", text=limits, severity=Severity.ERROR))
     return Report(
-        headline=("Drift on ", *cluster, f": {answer}"),
+        headline=("Drift on ", *cluster, f": {drifts if report.subjects else 'too little could be read to tell'}"),
         sections=(
             Section(items=tuple(_items(report.subjects, Severity.CHANGE))),
             Section(
-                heading=(f"{unread} could not be read",),
+                heading=(f"{formatting.count(len(report.unread), 'subject')} could not be read",),
                 items=tuple(_items(report.unread, Severity.WARNING)),
                 severity=Severity.WARNING,
                 labelled=False,
             ),
-            Section(items=tuple(_warnings(report))),
+            Section(items=tuple(warnings)),
         ),
         footer=(("For every subject with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),
@@ -53,22 +55,12 @@ def drift_report(report: DriftReport) -> Report:
     )
 
 
-def _warnings(report: DriftReport) -> Iterator[Item]:
-    for reason in report.incomplete:
-        yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
-    if report.refused:
-        limits = join(", ", *((name(limit),) for limit in report.refused))
-        yield Item(label="Limits that refuse the plan now", text=limits, severity=Severity.ERROR)
-
-
 def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
     """Subjects of one policy and topic that drift for one reason are one item."""
     groups = grouped(sorted(subjects, key=_key), _key)
     for same in groups[:ROWS_MAX]:
         first = same[0]
-        subject: Phrase = (escaped_name(format_subject(first.address)),)
-        if len(same) > 1:
-            subject = (name(first.address.name), f", {formatting.count(len(same), 'partition')}")
+        subject = format_subjects([subject.address for subject in same])
         since = formatting.format_time(min(subject.since_ms for subject in same))
         policy = escaped_name(format_policy(first.address))
         next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))

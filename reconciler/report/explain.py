@@ -10,7 +10,7 @@ from reconciler.model.description import Fact
 from reconciler.model.names import Address, format_address, format_location
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.base import Operation
-from reconciler.report.plan import policy_facts, totals
+from reconciler.report.plan import format_state, policy_facts, totals
 from reconciler.report.tree import Item, Report, Section
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -34,7 +34,7 @@ def explain_report(plan: Plan, address: Address) -> Report:
         headline=(shown, f": {totals(decisions)}") if others > 0 else (),
         sections=tuple(
             Section(
-                heading=(escaped_name(format_address(decision.address)), f": {_conclusion(decision)}"),
+                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
                 items=(Item(facts=tuple(_facts(plan, decision))),),
                 labelled=False,
             )
@@ -47,18 +47,6 @@ def explain_report(plan: Plan, address: Address) -> Report:
 def _covering(address: Address) -> tuple[Address, ...]:
     """The address of a decision, and those of its topic and its policy."""
     return address, Address(address.kind, address.policy, address.name), address.policy_address
-
-
-def _conclusion(decision: Decision) -> str:
-    match decision:
-        case Satisfied():
-            return "already as desired"
-        case Blocked(unread=True):
-            return "blocked, because a fact could not be read"
-        case Waiting() | Skipped() | Blocked():
-            return type(decision).__name__.lower()
-        case Action():
-            return cast(Operation, decision).TITLE
 
 
 def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:

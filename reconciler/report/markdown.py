@@ -10,7 +10,7 @@ from itertools import islice
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Report, Section
 from reconciler.text.escape import comment_value, markdown_code, markdown_prose
-from reconciler.text.phrase import Phrase, Span, Style, join
+from reconciler.text.phrase import Phrase, Span, join
 
 LIMIT_CHARS = 60_000
 """GitHub refuses comments above 65,536 characters."""
@@ -71,42 +71,30 @@ def _sections(report: Report) -> Iterator[str]:
     for section in report.sections:
         if not section.items:
             continue
+        heading = _phrase(section.heading)
         yield ""
-        if section.heading and not section.collapsed:
-            yield f"#### {_phrase(section.heading)}"
-            yield ""
+        if heading and section.open_items != 0:
+            yield from (f"#### {heading}", "")
         if section.subject:
-            yield f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}"
-            yield ""
+            yield from (f"**{_phrase(section.subject)}** in {markdown_code(format_location(section.location))}", "")
         if section.note:
-            yield ". ".join(f"{label}: {_phrase(value)}" for label, value in section.note)
-            yield ""
-        if section.collapsed:
-            yield from _details(section, section.items, _phrase(section.heading))
-            continue
+            yield from (". ".join(f"{label}: {_phrase(value)}" for label, value in section.note), "")
         items = iter(section.items)
         for item in islice(items, section.open_items):
             yield from _item(item, section)
         if section.open_items is not None and len(section.items) > section.open_items:
-            yield from _details(section, items, f"{len(section.items) - section.open_items:,} more")
-
-
-def _details(section: Section, items: Iterable[Item], summary: str) -> Iterator[str]:
-    """Behind a tap. The blank lines keep Markdown alive inside HTML."""
-    yield ""
-    yield f"<details><summary>{summary}</summary>"
-    yield ""
-    for item in items:
-        yield from _item(item, section)
-    yield ""
-    yield "</details>"
-    yield ""
+            summary = f"{len(section.items) - section.open_items:,} more" if section.open_items else heading
+            # The blank lines keep Markdown alive inside HTML.
+            yield from ("", f"<details><summary>{summary}</summary>", "")
+            for item in items:
+                yield from _item(item, section)
+            yield from ("", "</details>", "")
 
 
 def _item(item: Item, section: Section) -> Iterator[str]:
     label = f"**{item.label}**" if item.label and not (section.heading and section.labelled) else ""
-    head = " ".join(part for part in (label, _phrase(item.subject)) if part)
-    yield f"- {': '.join(part for part in (head, _phrase(join(', ', item.loss, item.text))) if part)}"
+    head = " ".join(filter(None, (label, _phrase(item.subject))))
+    yield f"- {': '.join(filter(None, (head, _phrase(join(', ', item.loss, item.text)))))}"
     for name, value in item.facts:
         yield f"  - {name}: {_phrase(value)}" if name else f"  - {_phrase(value)}"
     for child in item.children:
@@ -121,9 +109,9 @@ def _part(part: str | Span) -> str:
     if isinstance(part, str):
         return part.replace("->", "→")
     match part.style:
-        case Style.NAME:
+        case "name":
             return markdown_code(part.text)
-        case Style.SENTENCE:
+        case "sentence":
             return markdown_prose(part.text)
-        case Style.STRONG:
+        case "strong":
             return f"**{part.text.replace('->', '→')}**"

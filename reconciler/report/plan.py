@@ -11,18 +11,21 @@ from itertools import groupby
 from typing import Any, cast
 
 from reconciler import operations
-from reconciler.model.names import Address, format_location, format_policy, format_subject
-from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
+from reconciler.model.action import Action
+from reconciler.model.names import NOWHERE, Address, format_location, format_policy, format_subject
+from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
-from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, grouped
+from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, format_subjects, grouped
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
 
-Notice = Waiting | Blocked | Skipped
+_UNREAD = "unread, so blocked"
+_NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
+"""Label of the items of each state that is neither an action nor in sync, in the order of the report."""
 
 
 def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) -> Report:
@@ -52,23 +55,33 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
 
 def totals(decisions: Iterable[Decision]) -> str:
     """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
-    by_class: dict[type, list[Any]] = {}
+    by_state: dict[str, list[Any]] = {}
     for decision in decisions:
-        by_class.setdefault(type(decision), []).append(decision)
+        by_state.setdefault(format_state(decision), []).append(decision)
     actions = []
     for operation in reversed(operations.OPERATIONS):
-        if members := by_class.get(operation):
+        if members := by_state.get(operation.TITLE):
             loss = operation.total_loss(members)
             actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))
-    unread = sum(decision.unread for decision in by_class.get(Blocked, ()))
-    words = {
-        Blocked: f"blocked ({unread:,} unread)" if unread else "blocked",
-        Waiting: "waiting",
-        Skipped: "skipped",
-        Satisfied: "in sync",
-    }
-    others = [f"{len(by_class[kind]):,} {word}" for kind, word in words.items() if kind in by_class]
+    numbers = {state: len(by_state.get(state, ())) for state in ("blocked", "waiting", "skipped", "in sync")}
+    unread = len(by_state.get(_UNREAD, ()))
+    numbers["blocked"] += unread
+    others = [f"{number:,} {state}" for state, number in numbers.items() if number]
+    if unread:
+        others[0] += f" ({unread:,} unread)"
     return "; ".join([", ".join(actions) or "no changes", *others]) + "."
+
+
+def format_state(decision: Decision) -> str:
+    """Return what reports call a decision: the title of an action, or the state of a subject without one."""
+    match decision:
+        case Action():
+            return cast(Operation, decision).TITLE
+        case Satisfied():
+            return "in sync"
+        case Blocked(unread=True):
+            return _UNREAD
+    return type(decision).__name__.lower()
 
 
 def policy_facts(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
@@ -97,23 +110,21 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         same = (action for action in _operations(plan) if action.irreversible is irreversible)
         yield from _policies(plan, heading, same, full=full)
 
-    for unread in (False, True):
-        blocked = [d for d in plan.decisions if isinstance(d, Blocked) and d.unread is unread]
+    notices = grouped((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
+    by_state = {format_state(same[0]): same for same in notices}
+    for state, label in _NOTICES.items():
+        decisions = by_state.get(state, [])
+        groups = [[decision] for decision in decisions] if full else _group_notices(decisions)
+        is_blocked = label in ("Blocked", "Unread")
         yield Section(
-            heading=(f"{len(blocked):,} {'unread, so blocked' if unread else 'blocked'}",),
-            items=Items.of(_group_notices(blocked, full=full), _blocked_item),
-            severity=Severity.WARNING,
-            open_items=OPEN_ITEMS,
+            heading=(f"{len(decisions):,} {state}",),
+            items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),
+            severity=Severity.WARNING if is_blocked else Severity.PLAIN,
+            open_items=OPEN_ITEMS if is_blocked else 0,
+            optional=label == "Skipped",
         )
-    waiting = [decision for decision in plan.decisions if isinstance(decision, Waiting)]
-    groups = _group_notices(waiting, full=full)
-    items = Items.of(groups, partial(_waiting_item, now_ms=plan.observed_at_ms))
-    yield Section(heading=(f"{len(waiting):,} waiting",), items=items, collapsed=True)
-    skipped = [decision for decision in plan.decisions if isinstance(decision, Skipped)]
-    items = Items.of(_group_notices(skipped, full=full), _skipped_item)
-    yield Section(heading=(f"{len(skipped):,} skipped",), items=items, collapsed=True, optional=True)
     waivers = dict.fromkeys(waiver for verdict in plan.limits for waiver in verdict.waivers)
-    items = Items.of(list(waivers), partial(_waiver_item, now_ms=plan.observed_at_ms))
+    items = tuple(_waiver_item(waiver, now_ms=plan.observed_at_ms) for waiver in waivers)
     yield Section(heading=("Waivers used",), items=items)
 
 
@@ -148,103 +159,73 @@ def _action_item(actions: Sequence[Operation]) -> Item:
     """The item of one action, or of many that are folded."""
     first = actions[0]
     description = type(first).describe_many(actions) if len(actions) > 1 else first.describe()
+    severities = (Severity.PLAIN, Severity.LOSS, Severity.WARNING)
+    texts = (description.notes, description.risks, description.unknowns)
     return Item(
         sign=description.sign,
         subject=description.subject,
         text=description.change,
         loss=description.loss,
         severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
-        location=first.declared_at,
         children=tuple(
             Item(text=text, severity=severity)
-            for severity, texts in (
-                (Severity.PLAIN, description.notes),
-                (Severity.LOSS, description.risks),
-                (Severity.WARNING, description.unknowns),
-            )
-            for text in texts
+            for severity, same in zip(severities, texts, strict=True)
+            for text in same
         ),
     )
 
 
-def _group_notices(decisions: Sequence[Any], *, full: bool) -> list[list[Any]]:
-    """Group decisions of one class in address order, where one policy says the same of several.
+def _group_notices(decisions: Iterable[Any]) -> list[list[Any]]:
+    """Group decisions of one state in address order, where one policy says the same of several.
 
     Blocked subjects are folded only above FOLD_ABOVE partitions of one topic and one code, since each
     of them needs an answer. Those that wait for a clock are one group for each policy.
     """
 
-    def key(decision: Notice) -> tuple[object, ...]:
+    def key(decision: Any) -> tuple[object, ...]:
         policy = decision.address.policy_address
         match decision:
             case Blocked():
                 return policy, decision.address.name, decision.code
             case Waiting(until_ms=int()):
                 return policy, ""
-            case _:
-                return policy, decision.reason
+        return policy, decision.reason
 
     groups: list[list[Any]] = []
-    for same in [decisions] if full else grouped(decisions, key):
-        listed = full or (isinstance(same[0], Blocked) and len(same) <= FOLD_ABOVE)
+    for same in grouped(decisions, key):
+        listed = isinstance(same[0], Blocked) and len(same) <= FOLD_ABOVE
         groups += [[decision] for decision in same] if listed else [same]
     return groups
 
 
-def _subject(same: Sequence[Notice]) -> Phrase:
-    """What the decisions of one group are about: `orders[5]`, `64 partitions of orders`, `a, b and 3 more`."""
-    addresses = [decision.address for decision in same]
-    if len(addresses) == 1:
-        return (escaped_name(format_subject(addresses[0])),)
-    topics = dict.fromkeys(format_subject(Address(a.kind, a.policy, a.name)) for a in addresses)
-    shown = escaped_name(formatting.first_few(list(topics)))
-    number = formatting.count(len(same), "partition")
-    return (f"{number} of ", shown) if all(address.partition >= 0 for address in addresses) else (shown,)
-
-
-def _example(same: Sequence[Notice], first: Notice) -> Phrase:
-    return (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
-
-
-def _blocked_item(same: Sequence[Blocked]) -> Item:
-    first = same[0]
-    end = "" if first.reason.endswith((".", "?", "!")) else "."
+def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
+    """The item of decisions that say the same. Of those that wait for a clock the first to go stands for all."""
+    first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
+    subject = format_subjects([decision.address for decision in same])
+    example: Phrase = (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
+    text: Phrase = (sentence(first.reason),)
+    match first:
+        case Blocked(reason=reason):
+            end = "" if reason.endswith((".", "?", "!")) else "."
+            text = (*text, f"{end} Next: ", sentence(first.next_step), " (", name(first.code), ")")
+            subject = (*subject, *example)
+        case Waiting(until_ms=int()):
+            soonest, latest = (formatting.until(pick(d.until_ms for d in same), now_ms=now_ms) for pick in (min, max))
+            wait = soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
+            subject = (*subject, " (", strong(wait), ")", *example)
     return Item(
-        label="Unread" if first.unread else "Blocked",
-        subject=(*_subject(same), *_example(same, first)),
-        text=(sentence(first.reason), f"{end} Next: ", sentence(first.next_step), " (", name(first.code), ")"),
-        severity=Severity.WARNING,
-        code=first.code,
-        location=first.declared_at,
+        label=label,
+        subject=subject,
+        text=text,
+        severity=Severity.WARNING if isinstance(first, Blocked) else Severity.QUIET,
+        code=getattr(first, "code", ""),
+        location=getattr(first, "declared_at", NOWHERE),
     )
-
-
-def _waiting_item(same: Sequence[Waiting], *, now_ms: int) -> Item:
-    """Of those that wait for a clock the first to go stands for all."""
-    instants = sorted(decision.until_ms for decision in same if decision.until_ms is not None)
-    first = min(same, key=lambda decision: decision.until_ms or 0)
-    subject = _subject(same)
-    if instants:
-        soonest, latest = (formatting.until(ms, now_ms=now_ms) for ms in (instants[0], instants[-1]))
-        wait = soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
-        subject = (*subject, " (", strong(wait), ")", *_example(same, first))
-    text = (sentence(first.reason),)
-    return Item(label="Waiting", subject=subject, text=text, severity=Severity.QUIET, location=first.declared_at)
-
-
-def _skipped_item(same: Sequence[Skipped]) -> Item:
-    text = (sentence(same[0].reason),)
-    return Item(label="Skipped", subject=_subject(same), text=text, severity=Severity.QUIET)
 
 
 def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
     expires = f"{formatting.format_time(waiver.expires_ms)}, {formatting.until(waiver.expires_ms, now_ms=now_ms)}"
     policy, location = format_policy(waiver.policy), format_location(waiver.declared_at)
     granted: Phrase = (name(waiver.limit), f" up to {waiver.value:.15g} for ", escaped_name(policy))
-    return Item(
-        label="Waiver",
-        subject=(name(waiver.name),),
-        text=(*granted, f", expires {expires} (", escaped_name(location), ")"),
-        severity=Severity.CHANGE,
-        location=waiver.declared_at,
-    )
+    text = (*granted, f", expires {expires} (", escaped_name(location), ")")
+    return Item(label="Waiver", subject=(name(waiver.name),), text=text, severity=Severity.CHANGE)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from reconciler.journal.entry import Event, JournalEntry
-from reconciler.model.names import format_address, format_subject
+from reconciler.model.names import format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, grouped
+from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, format_subjects, grouped
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
 
@@ -77,14 +77,13 @@ def _ending(outcome: Outcome) -> tuple[str | None, str]:
 def _item(same: Sequence[Outcome]) -> Item:
     first = same[0]
     if len(same) == 1:
-        subject: Phrase = (escaped_name(format_subject(first.action.address)),)
         detail, effect = first.detail, f"now {first.read_back}" if first.read_back else ""
     else:
-        subject = (f"{formatting.count(len(same), 'partition')} of ", name(first.action.address.name))
         detail, removed = _ending(first)[1], sum(outcome.removed_max for outcome in same)
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
     text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
+    subject = format_subjects([outcome.action.address for outcome in same])
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 

@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, SourceLocation
-from reconciler.text.phrase import Phrase
+from reconciler.model.names import NOWHERE, Address, SourceLocation, format_subject
+from reconciler.text import formatting
+from reconciler.text.phrase import Phrase, escaped_name
 
 FOLD_ABOVE = 20
 """Partitions of one topic that are still listed one by one."""
@@ -82,8 +83,8 @@ class Section:
     sign of each item says the same, and a page leaves the labels out. `subject`, `location`, `note`:
     the policy of the items, where it was declared, its owner and reason. `severity`: of the heading;
     annotations look only into sections of ERROR and WARNING. `open_items`: how many a page shows
-    before the reader opens the rest, of items whose length is exact; None: all. `collapsed`: the
-    reader has to open the section. `optional`: a terminal shows the section only in full.
+    before the reader opens the rest, of items whose length is exact; None: all. `optional`: a
+    terminal shows the section only in full.
     """
 
     heading: Phrase = ()
@@ -94,7 +95,6 @@ class Section:
     severity: Severity = Severity.PLAIN
     labelled: bool = True
     open_items: int | None = None
-    collapsed: bool = False
     optional: bool = False
 
 
@@ -131,3 +131,13 @@ def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     for value in values:
         groups.setdefault(key(value), []).append(value)
     return list(groups.values())
+
+
+def format_subjects(addresses: Sequence[Address]) -> Phrase:
+    """Return what items are about: `orders[5]`, `64 partitions of orders`, `a, b, c and 3 more`."""
+    if len(addresses) == 1:
+        return (escaped_name(format_subject(addresses[0])),)
+    topics = dict.fromkeys(format_subject(Address(a.kind, a.policy, a.name)) for a in addresses)
+    shown = escaped_name(formatting.first_few(list(topics)))
+    are_partitions = all(address.partition >= 0 for address in addresses)
+    return (f"{formatting.count(len(addresses), 'partition')} of ", shown) if are_partitions else (shown,)

@@ -27,39 +27,26 @@ _AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
 _PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
 _COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_MARKS = frozenset({"Mn", "Me", "Mc"})
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
-_HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | _MARKS | {"Cn"}
+_HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | {"Mn", "Me", "Mc", "Cn"}
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
-_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
-_UNSEEN_MARKS = (
-    (0x034F, 0x034F),
-    (0x17B4, 0x17B5),
-    (0x180B, 0x180F),
-    (0x2060, 0x206F),
-    (0xFDD0, 0xFDEF),
-    (0xFE00, 0xFE0F),
-    (0xFFF0, 0xFFFC),
-    (0xE0000, 0xE0FFF),
-)
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+_BLANK_OR_JAMO = re.compile(f"[{_BLANK}\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
+_IGNORABLE = "\u034f\u17b4\u17b5\u180b-\u180f\u2060-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufff0-\ufffc\U000e0000-\U000e0fff"
 """Joiners, variation selectors and code points that are no characters: Unicode's properties
 Default_Ignorable_Code_Point and Noncharacter_Code_Point.
 """
-_JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
+_BLANK_OR_IGNORABLE = re.compile(f"[{_BLANK}{_IGNORABLE}]")
 
 
 @lru_cache(maxsize=4096)
 def _character(char: str) -> str:
-    if char in _SHORT:
-        return _SHORT[char]
-    if " " <= char <= "~":
-        return char
-    code = ord(char)
+    if char in _SHORT or " " <= char <= "~":
+        return _SHORT.get(char, char)
     hidden = (
         unicodedata.category(char) in _HIDDEN_CATEGORIES
         or unicodedata.bidirectional(char) in _RIGHT_TO_LEFT
-        or char in _BLANK
-        or any(low <= code <= high for low, high in _JAMO)
+        or _BLANK_OR_JAMO.match(char)
         or unicodedata.normalize("NFC", char) != char
     )
     return escape_char(char) if hidden else char
@@ -67,13 +54,8 @@ def _character(char: str) -> str:
 
 def is_invisible(char: str) -> bool:
     """Whether the character is invisible or a blank other than the space. Marks on letters are visible."""
-    code = ord(char)
-    return (
-        (unicodedata.category(char) in _UNSEEN_CATEGORIES and char != " ")
-        or char in _BLANK
-        or code & 0xFFFE == 0xFFFE
-        or any(low <= code <= high for low, high in _UNSEEN_MARKS)
-    )
+    unseen = char != " " and unicodedata.category(char) in _UNSEEN_CATEGORIES
+    return unseen or ord(char) & 0xFFFE == 0xFFFE or _BLANK_OR_IGNORABLE.match(char) is not None
 
 
 def escape_char(char: str) -> str:

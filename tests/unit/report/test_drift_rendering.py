@@ -61,7 +61,7 @@ def test_partitions_of_one_topic_are_one_row_with_since_and_next_step() -> None:
     assert mentions(since, "2026-09-21T14:13:20Z", "RetentionFloor/orders-gdpr", "apply a reviewed plan")
     assert mentions(lines_of(report_of(partitions(1)))[2], "orders[0]")
     markdown = drift_markdown(report_of(partitions(1000)))
-    assert "`orders`, 1,000 partitions" in markdown
+    assert "1,000 partitions of `orders`" in markdown
     assert mentions(markdown.splitlines()[1], "1,000 subjects", "2026-09-21T14:13:20Z")
 
 
