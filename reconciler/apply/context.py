@@ -4,7 +4,6 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Event
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
@@ -65,7 +64,6 @@ class ApplyContext:
     removed_groups: set[str] = field(default_factory=set)
     _sent: dict[Address, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
-    _halted: Event = field(default_factory=Event)
     _reasons: list[str] = field(default_factory=list)
 
     @property
@@ -74,7 +72,7 @@ class ApplyContext:
 
     @property
     def stopping(self) -> bool:
-        return self._halted.is_set() or self.stop()
+        return bool(self._reasons) or self.stop()
 
     @property
     def reason(self) -> str:
@@ -86,7 +84,6 @@ class ApplyContext:
         if reason not in self._reasons:
             _LOG.warning("%s", reason)
         self._reasons.append(reason)
-        self._halted.set()
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
         """Return when other runs last purged each partition: `every` is between two purges, not two tries of one."""

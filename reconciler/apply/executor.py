@@ -28,11 +28,11 @@ _Batch = Sequence[Attempt[Any]]
 
 
 class _Look(NamedTuple):
-    """Which attempts may go out, what becomes of the others, and from when on the facts grow old."""
+    """Which attempts may go out, what becomes of the others, and the facts that say so."""
 
     ready: _Batch
     steps: Sequence[StepResult]
-    read_at_ms: int
+    observation: Observation
 
 
 def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]:
@@ -190,7 +190,7 @@ def _look(operation: type[Operation], attempts: _Batch, context: ApplyContext) -
             ready.append(attempt.action.prepare(attempt, observation))
         else:
             steps.append(_after_failure(attempt, failure, observation))
-    return _Look(ready, steps, observation.read_at_ms)
+    return _Look(ready, steps, observation)
 
 
 def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: Observation) -> StepResult:
@@ -217,21 +217,18 @@ def _store_intents(
         return [], look.ready
     ready: _Batch = [replace(attempt, intended=True) for attempt in look.ready]
     steps: list[StepResult] = []
-    read_at_ms, limit_ms = look.read_at_ms, context.tuning.look_ages_ms
+    limit_ms = context.tuning.look_ages_ms
     try:
         failures = operation.recheck_after_intents([attempt.action for attempt in ready], context)
-        for attempt in ready:
-            if failure := failures.get(attempt.action.subject):
-                # Of a request that may have been carried out "waiting" would be untrue.
-                retry = attempt.retry_later(failure.detail)
-                steps.append(retry if attempt.possible else attempt.outcome(failure.status, failure.detail))
+        failed = [attempt for attempt in ready if attempt.action.subject in failures]
+        steps += [_after_failure(attempt, failures[attempt.action.subject], look.observation) for attempt in failed]
         ready = [attempt for attempt in ready if attempt.action.subject not in failures]
         for number in range(_LOOKS):
             if number:
-                ready, more, read_at_ms = _look(operation, ready, context)
-                steps += more
+                look = _look(operation, ready, context)
+                ready, steps = look.ready, [*steps, *look.steps]
             # A clock may be set back, too.
-            if 0 <= context.clock() - read_at_ms <= limit_ms:
+            if 0 <= context.clock() - look.observation.read_at_ms <= limit_ms:
                 break
         else:
             took = f"took longer than {limit_ms / 1000:.0f} s, {_LOOKS} times in a row"

@@ -61,6 +61,10 @@ class ResultRow:
     removed_max: Total
 
 
+_HEADER = Codec(ResultsHeader)
+_ROW = Codec(ResultRow)
+
+
 def exit_code(outcomes: Collection[Outcome]) -> int:
     """0: all applied, satisfied or waiting. 5: something was, or may have been, written and something was not done.
 
@@ -80,14 +84,18 @@ def may_have_written(outcome: Outcome) -> bool:
     return outcome.status is Status.APPLIED or outcome.possible or outcome.removed_max > 0 or unknown
 
 
-def dumps(outcomes: Iterable[Outcome], header: ResultsHeader) -> str:
-    """Return the document as text: header first, then one outcome per line in address order."""
-    return "".join(_pieces(outcomes, header))
+def lines(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
+    """Yield the document as pieces of text: header first, then one outcome per line in address order."""
+    ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
+    tally = Counter(outcome.status for outcome in ended)
+    summary = {status.value: tally[status] for status in Status}
+    rows = map(_ROW.encode, map(_row, ended))
+    return document([*_HEADER.fields(header).items(), ("summary", summary), ("outcomes", rows)])
 
 
 def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> None:
     """Write the document whole or not at all. Raises OSError where the folder cannot be written."""
-    write_file(path, _pieces(outcomes, header), mode=0o644)
+    write_file(path, lines(outcomes, header), mode=0o644)
 
 
 def schema() -> Schema:
@@ -98,18 +106,6 @@ def schema() -> Schema:
     header["properties"] |= {"summary": counts, "outcomes": {"type": "array", "items": row}}
     header["required"] += ["summary", "outcomes"]
     return {"$schema": DIALECT, "$id": SCHEMA_ID, **header, "title": "Results", "$defs": definitions | more}
-
-
-_HEADER = Codec(ResultsHeader)
-_ROW = Codec(ResultRow)
-
-
-def _pieces(outcomes: Iterable[Outcome], header: ResultsHeader) -> Iterator[str]:
-    ended = sorted(outcomes, key=lambda outcome: outcome.action.address)
-    tally = Counter(outcome.status for outcome in ended)
-    summary = {status.value: tally[status] for status in Status}
-    rows = map(_ROW.encode, map(_row, ended))
-    return document([*_HEADER.fields(header).items(), ("summary", summary), ("outcomes", rows)])
 
 
 def _row(outcome: Outcome) -> ResultRow:

@@ -110,7 +110,7 @@ def show_results(applied: ApplyResult, settings: Settings) -> None:
     renderers: dict[Format, console.Renderer] = {
         Format.TEXT: lambda color: console.styled(report.write_lines(tree, width=common.terminal_width()), color=color),
         Format.MD: lambda _color: report.write_markdown(tree),
-        Format.JSON: lambda _color: results_file.dumps(outcomes, applied.header),
+        Format.JSON: lambda _color: results_file.lines(outcomes, applied.header),
         Format.GITHUB: lambda _color: report.write_annotations(tree),
     }
     console.emit_formats(settings, "a result", renderers)

@@ -106,7 +106,7 @@ def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
     results.write(path, outcomes, HEADER)
     text = path.read_text(encoding="utf-8")
     assert text.isascii()
-    assert text == results.dumps(outcomes, HEADER)
+    assert text == "".join(results.lines(outcomes, HEADER))
     document = json.loads(text)
     jsonschema.Draft202012Validator(results.schema()).validate(document)
     assert [line["address"] for line in document["outcomes"]] == [
@@ -124,7 +124,7 @@ def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
 
 def test_an_empty_document_is_valid() -> None:
     """Nothing to do is a result, too."""
-    document = json.loads(results.dumps([], HEADER))
+    document = json.loads("".join(results.lines([], HEADER)))
     jsonschema.Draft202012Validator(results.schema()).validate(document)
     assert document["outcomes"] == []
 

@@ -29,3 +29,12 @@ def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
 def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, told: str) -> None:
     """99.96 % is not everything, and one record of a million is not none."""
     assert formatting.percent(value) == told
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0s"), (1_500, "1.5s"), (90_000, "90s"), (120_000, "2m"), (7 * 86_400_000, "7d"), (1_234_567_000, "1234567s")],
+)
+def test_a_manifests_duration_keeps_all_its_digits(ms: int, text: str) -> None:
+    """The shortest text, and never `1.23457e+06s`, which no manifest may say."""
+    assert formatting.format_duration(ms) == text
