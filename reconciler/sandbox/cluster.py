@@ -7,29 +7,21 @@ that live longer. The brokers' configuration is in `config`.
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.errors import SandboxError
 from reconciler.sandbox import data_dir, supervisor
 from reconciler.sandbox.client import visible_brokers
-from reconciler.sandbox.config import NodeAddress
 from reconciler.sandbox.jars import Progress, configured_version, fetch, no_progress
 from reconciler.sandbox.java import find_java
+from reconciler.sandbox.launch import Launch, ParentPipe
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
-from reconciler.sandbox.parent_pipe import ParentPipe, spawn_supervisor
 from reconciler.sandbox.ports import free_addresses, listens
 from reconciler.sandbox.process import Process, read_process
-from reconciler.sandbox.security import (
-    SecureAccess,
-    Security,
-    create_keys,
-    render_security,
-    scram_arguments,
-    secure_protocol,
-)
-from reconciler.sandbox.storage import format_storage, write_node_files
+from reconciler.sandbox.security import SecureAccess, Security
+from reconciler.text import formatting
 
 # All sandboxes share it, so that a manifest can name it. Kafka requires 16 bytes in base64.
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"
@@ -104,7 +96,7 @@ class Cluster:
             raise SandboxError(f"broker {broker_id} of {self.name} still runs (pid {process.pid}): stop it first")
         if not self.supervised():
             raise SandboxError(f"broker {broker_id} of {self.name} cannot start again: the sandbox has ended")
-        (self.dir / f"node-{broker_id}.restart").touch()
+        supervisor.restart_file(self.dir, broker_id).touch()
         deadline = time.monotonic() + timeout_s
         while self._process(broker_id) == process:
             if time.monotonic() > deadline:
@@ -113,7 +105,7 @@ class Cluster:
         wait_ready(self, [broker_id], deadline)
 
     def _process(self, broker_id: int) -> Process:
-        return read_process(self.dir / f"node-{broker_id}.json")
+        return read_process(supervisor.pid_file(self.dir, broker_id))
 
     def _signal(self, broker_id: int, number: signal.Signals) -> None:
         if not self._process(broker_id).send(number):
@@ -155,6 +147,7 @@ def start(
     java = find_java()
     version = version or configured_version()
     jars = fetch(version, progress=progress)
+    brokers = formatting.count(nodes, "broker")
     deadline = time.monotonic() + timeout_s
     for attempt in range(_MAX_ATTEMPTS):
         addresses = free_addresses(nodes, secure=security is not None)
@@ -167,17 +160,27 @@ def start(
             ports=tuple((address.id, address.port) for address in addresses),
             logs=new_logs_dir(name),
         )
-        progress(f"starting {_broker_count(nodes)} of Apache Kafka {version}, logs in {cluster.logs}")
+        progress(f"starting {brokers} of Apache Kafka {version}, logs in {cluster.logs}")
         try:
-            cluster = _launch(
-                java, cluster, addresses, security, overrides=properties or {}, heap_mib=heap_mib, deadline=deadline
+            launch = Launch(
+                java=java,
+                jars=jars,
+                folder=cluster.dir,
+                logs=cluster.logs,
+                addresses=addresses,
+                cluster_id=cluster_id,
+                overrides=properties or {},
+                security=security,
+                heap_mib=heap_mib,
+                deadline=deadline,
             )
+            cluster = _launch(launch, cluster)
         except SandboxError:
             # Another process can take a port between our check and the start of the broker.
             if attempt == _MAX_ATTEMPTS - 1 or not _port_conflict(cluster):
                 raise
         else:
-            progress(f"{_broker_count(nodes)} up: {cluster.bootstrap_servers}")
+            progress(f"{brokers} up: {cluster.bootstrap_servers}")
             return cluster
     raise AssertionError("the last attempt returns or raises")
 
@@ -196,7 +199,7 @@ def stop(cluster: Cluster, *, timeout_s: float = 30) -> None:
     if cluster.dir.is_dir():
         # The supervisor was killed. Linux kills its brokers with it; other systems do not.
         for broker in cluster.brokers:
-            read_process(cluster.dir / f"node-{broker.id}.json").send(signal.SIGKILL)
+            read_process(supervisor.pid_file(cluster.dir, broker.id)).send(signal.SIGKILL)
         data_dir.remove(cluster.dir)
 
 
@@ -223,54 +226,14 @@ def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> 
             time.sleep(0.05)
 
 
-def _launch(
-    java: Path,
-    cluster: Cluster,
-    addresses: Sequence[NodeAddress],
-    security: Security | None,
-    *,
-    overrides: Mapping[str, str],
-    heap_mib: int,
-    deadline: float,
-) -> Cluster:
-    """Write files, format storage, start the supervisor, and wait for the brokers.
-
-    After an error, stop all processes and remove the data.
-    """
-    node_ids = [address.id for address in addresses]
+def _launch(launch: Launch, cluster: Cluster) -> Cluster:
+    """Start the brokers and wait for them. After an error, stop all processes and remove the data."""
     parent_pipe = None
     try:
-        secure = None
-        if security is not None:
-            keys = create_keys(java, cluster.dir) if security.tls else None
-            overrides = render_security(security, keys) | dict(overrides)
-            secure = SecureAccess(
-                bootstrap_servers=",".join(f"127.0.0.1:{address.secure_port}" for address in addresses),
-                certificate=None if keys is None else keys.certificate,
-                users=security.users,
-            )
-        write_node_files(
-            java,
-            cluster.jars,
-            cluster.dir,
-            addresses,
-            logs=cluster.logs,
-            overrides=overrides,
-            secure_protocol="SASL_PLAINTEXT" if security is None else secure_protocol(security),
-            heap_mib=heap_mib,
-        )
-        format_storage(
-            java,
-            cluster.jars,
-            cluster.dir,
-            node_ids,
-            cluster_id=cluster.cluster_id,
-            users=() if security is None else scram_arguments(security),
-            logs=cluster.logs,
-            deadline=deadline,
-        )
-        parent_pipe = spawn_supervisor(cluster.dir, cluster.logs, deadline)
-        wait_ready(cluster, node_ids, deadline)
+        secure = launch.write_files()
+        launch.format_storage()
+        parent_pipe = launch.spawn_supervisor()
+        wait_ready(cluster, [address.id for address in launch.addresses], launch.deadline)
     except BaseException:
         if parent_pipe is not None:
             parent_pipe.close()
@@ -283,7 +246,3 @@ def _launch(
 def _port_conflict(cluster: Cluster) -> bool:
     logs = [cluster.log(node) for node, _ in cluster.ports]
     return any("Address already in use" in log.read_text(errors="replace") for log in logs if log.is_file())
-
-
-def _broker_count(nodes: int) -> str:
-    return "1 broker" if nodes == 1 else f"{nodes} brokers"
