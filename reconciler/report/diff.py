@@ -10,7 +10,7 @@ from reconciler.model.names import format_address, format_policy, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison, PlanRef
 from reconciler.plan.plan_file import PlanFile, action_row, digest_of
-from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, grouped
+from reconciler.report.tree import Item, Items, Report, Section, Severity, folded
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
@@ -57,10 +57,12 @@ def _items(comparison: Comparison) -> Iterator[Item]:
     order = list(_CHANGES)
     entries = comparison.entries()
     for _topic, of_topic in groupby(entries, key=lambda entry: (entry.address.policy_address, entry.address.name)):
-        groups = grouped(of_topic, lambda entry: (entry.change, tuple(d.path for d in entry.differences)))
-        for same in sorted(groups, key=lambda group: (order.index(group[0].change), group[0].address)):
-            folded = len(same) > FOLD_ABOVE and all(_operations(e.old, e.new)[-1].is_foldable for e in same)
-            yield from map(_item, [same] if folded else zip(same))
+        groups = folded(
+            of_topic,
+            lambda entry: (entry.change, tuple(difference.path for difference in entry.differences)),
+            lambda entry: _operations(entry.old, entry.new)[-1].is_foldable,
+        )
+        yield from map(_item, sorted(groups, key=lambda same: (order.index(same[0].change), same[0].address)))
 
 
 def _operations(*actions: Action | None) -> list[Operation]:

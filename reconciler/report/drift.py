@@ -57,7 +57,7 @@ def drift_report(report: DriftReport) -> Report:
 
 def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
     """Subjects of one policy and topic that drift for one reason are one item."""
-    groups = grouped(sorted(subjects, key=_key), _key)
+    groups = list(grouped(sorted(subjects, key=_key), _key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])

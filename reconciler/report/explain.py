@@ -1,6 +1,7 @@
 """Builds the explanation of a decision: the facts, the rule, the arithmetic, and what apply tests again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from reconciler.errors import UsageError
@@ -23,7 +24,11 @@ FULL_MAX = 5
 
 def explain_report(plan: Plan, address: Address) -> Report:
     """The decision at that address, or those of a topic or policy. Raises UsageError where there is none."""
-    decisions = [decision for decision in plan.decisions if address in _covering(decision.address)]
+    decisions = [
+        decision
+        for decision in plan.decisions
+        if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
+    ]
     shown = escaped_name(format_address(address))
     if not decisions:
         near = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
@@ -42,11 +47,6 @@ def explain_report(plan: Plan, address: Address) -> Report:
         ),
         footer=((f"and {others:,} more; name one of them to see it",),) if others > 0 else (),
     )
-
-
-def _covering(address: Address) -> tuple[Address, ...]:
-    """The address of a decision, and those of its topic and its policy."""
-    return address, Address(address.kind, address.policy, address.name), address.policy_address
 
 
 def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:

@@ -4,13 +4,13 @@ Lists, no tables. The first line is the hidden marker, so that a workflow finds 
 it. Text beyond the limit is cut at a line, and both the text and the marker say so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from reconciler.model.names import format_location
 from reconciler.report.tree import Item, Report, Section
 from reconciler.text.escape import comment_value, markdown_code, markdown_prose
-from reconciler.text.phrase import Phrase, Span, join
+from reconciler.text.phrase import Phrase, join
 
 LIMIT_CHARS = 60_000
 """GitHub refuses comments above 65,536 characters."""
@@ -102,16 +102,13 @@ def _item(item: Item, section: Section) -> Iterator[str]:
 
 
 def _phrase(phrase: Phrase) -> str:
-    return "".join(map(_part, phrase))
+    return "".join(
+        part.replace("->", "→") if isinstance(part, str) else _SPANS[part.style](part.text) for part in phrase
+    )
 
 
-def _part(part: str | Span) -> str:
-    if isinstance(part, str):
-        return part.replace("->", "→")
-    match part.style:
-        case "name":
-            return markdown_code(part.text)
-        case "sentence":
-            return markdown_prose(part.text)
-        case "strong":
-            return f"**{part.text.replace('->', '→')}**"
+_SPANS: dict[str, Callable[[str], str]] = {
+    "name": markdown_code,
+    "sentence": markdown_prose,
+    "strong": lambda text: f"**{text.replace('->', '→')}**",
+}

@@ -16,7 +16,7 @@ from reconciler.model.names import NOWHERE, Address, format_location, format_pol
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
-from reconciler.report.tree import FOLD_ABOVE, Item, Items, Report, Section, Severity, format_subjects, grouped
+from reconciler.report.tree import Item, Items, Report, Section, Severity, folded, format_subjects, grouped
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
@@ -111,11 +111,13 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         yield from _policies(plan, heading, same, full=full)
 
     notices = grouped((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
-    by_state = {format_state(same[0]): same for same in notices}
+    by_state: dict[str, list[Any]] = {format_state(same[0]): same for same in notices}
     for state, label in _NOTICES.items():
         decisions = by_state.get(state, [])
-        groups = [[decision] for decision in decisions] if full else _group_notices(decisions)
         is_blocked = label in ("Blocked", "Unread")
+        # Each blocked subject needs an answer, so few of them are listed one by one.
+        group = folded if is_blocked else grouped
+        groups = [[decision] for decision in decisions] if full else list(group(decisions, _notice_key))
         yield Section(
             heading=(f"{len(decisions):,} {state}",),
             items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),
@@ -139,11 +141,12 @@ def _warnings(plan: Plan) -> Iterator[Item]:
 
 def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: bool) -> Iterator[Section]:
     for policy, of_policy in groupby(actions, key=lambda action: action.address.policy_address):
-        entries: list[tuple[Operation, ...]] = []
-        for _topic, of_topic in groupby(of_policy, key=lambda action: (action.address.name, type(action))):
-            members = tuple(of_topic)
-            folded = not full and len(members) > FOLD_ABOVE and all(action.is_foldable for action in members)
-            entries += [members] if folded else zip(members)
+        by_topic = folded(
+            of_policy,
+            lambda action: (action.address.name, type(action)),
+            lambda action: action.is_foldable and not full,
+        )
+        entries = list(by_topic)
         yield Section(
             heading=(heading,) if heading else (),
             subject=(escaped_name(format_policy(policy)),),
@@ -175,27 +178,15 @@ def _action_item(actions: Sequence[Operation]) -> Item:
     )
 
 
-def _group_notices(decisions: Iterable[Any]) -> list[list[Any]]:
-    """Group decisions of one state in address order, where one policy says the same of several.
-
-    Blocked subjects are folded only above FOLD_ABOVE partitions of one topic and one code, since each
-    of them needs an answer. Those that wait for a clock are one group for each policy.
-    """
-
-    def key(decision: Any) -> tuple[object, ...]:
-        policy = decision.address.policy_address
-        match decision:
-            case Blocked():
-                return policy, decision.address.name, decision.code
-            case Waiting(until_ms=int()):
-                return policy, ""
-        return policy, decision.reason
-
-    groups: list[list[Any]] = []
-    for same in grouped(decisions, key):
-        listed = isinstance(same[0], Blocked) and len(same) <= FOLD_ABOVE
-        groups += [[decision] for decision in same] if listed else [same]
-    return groups
+def _notice_key(decision: Any) -> tuple[object, ...]:
+    """Return what decisions of one state have in common that one item shows; all that wait for a clock are alike."""
+    policy = decision.address.policy_address
+    match decision:
+        case Blocked():
+            return policy, decision.address.name, decision.code
+        case Waiting(until_ms=int()):
+            return policy, ""
+    return policy, decision.reason
 
 
 def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:

@@ -15,7 +15,7 @@ from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name
 
 FOLD_ABOVE = 20
-"""Partitions of one topic that are still listed one by one."""
+"""Subjects of one topic that are still listed one by one."""
 
 T = TypeVar("T")
 
@@ -125,12 +125,23 @@ class Report:
     remainder: Phrase = ()
 
 
-def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    """Return values with equal keys together, in the order in which their keys first appear."""
+def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
+    """Yield values with equal keys together, in the order in which their keys first appear."""
     groups: dict[Hashable, list[T]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
-    return list(groups.values())
+    yield from groups.values()
+
+
+def folded(
+    values: Iterable[T], key: Callable[[T], Hashable], is_foldable: Callable[[T], bool] = lambda _value: True
+) -> Iterator[list[T]]:
+    """Yield the values of each item: more than FOLD_ABOVE with equal keys are one, if all are foldable."""
+    for same in grouped(values, key):
+        if len(same) > FOLD_ABOVE and all(map(is_foldable, same)):
+            yield same
+        else:
+            yield from ([value] for value in same)
 
 
 def format_subjects(addresses: Sequence[Address]) -> Phrase:
