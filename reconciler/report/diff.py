@@ -10,7 +10,7 @@ from reconciler.model.names import format_address, format_policy, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison, PlanRef
 from reconciler.plan.plan_file import PlanFile, action_row, digest_of
-from reconciler.report.tree import Item, Items, Report, Section, Severity, folded
+from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
@@ -57,7 +57,7 @@ def _items(comparison: Comparison) -> Iterator[Item]:
     order = list(_CHANGES)
     entries = comparison.entries()
     for _topic, of_topic in groupby(entries, key=lambda entry: (entry.address.policy_address, entry.address.name)):
-        groups = folded(
+        groups = fold_equal(
             of_topic,
             lambda entry: (entry.change, tuple(difference.path for difference in entry.differences)),
             lambda entry: _operations(entry.old, entry.new)[-1].is_foldable,

@@ -10,7 +10,7 @@ from reconciler import operations
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import format_policy
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
-from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, grouped
+from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -57,7 +57,7 @@ def drift_report(report: DriftReport) -> Report:
 
 def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
     """Subjects of one policy and topic that drift for one reason are one item."""
-    groups = list(grouped(sorted(subjects, key=_key), _key))
+    groups = list(group_equal(sorted(subjects, key=_key), _key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])

@@ -11,7 +11,7 @@ from reconciler.model.description import Fact
 from reconciler.model.names import Address, format_address, format_location
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, Waiting
 from reconciler.operations.base import Operation
-from reconciler.report.plan import format_state, policy_facts, totals
+from reconciler.report.plan import count_decisions, describe_policy, format_state
 from reconciler.report.tree import Item, Report, Section
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -36,7 +36,7 @@ def explain_report(plan: Plan, address: Address) -> Report:
         raise UsageError(f"the plan decides nothing at {shown.text}; {hint}")
     others = len(decisions) - FULL_MAX
     return Report(
-        headline=(shown, f": {totals(decisions)}") if others > 0 else (),
+        headline=(shown, f": {count_decisions(decisions)}") if others > 0 else (),
         sections=tuple(
             Section(
                 heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
@@ -66,5 +66,5 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         case Action():
             yield from cast(Operation, decision).explain()
             yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
-    yield from policy_facts(plan, decision.address.policy_address)
+    yield from describe_policy(plan, decision.address.policy_address)
     yield "Seen at", (formatting.format_time(plan.observed_at_ms),)

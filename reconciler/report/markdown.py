@@ -31,10 +31,10 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     size = sum(len(row) + 1 for row in (_marker(report, is_cut=False), *head, *foot)) + _NOTE_CHARS
     if size > limit_chars:
         raise ValueError(f"limit_chars is {limit_chars}, and this report takes at least {size}")
-    body, is_cut = _fitting(_single_spaced(_sections(report)), limit_chars - size)
+    body, is_cut = _take_fitting(_squeeze_blank_rows(_sections(report)), limit_chars - size)
     if is_cut:
         body += ["", f"**Cut here: this is not everything.** {_phrase(report.remainder)}"]
-    return "\n".join(_single_spaced([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
+    return "\n".join(_squeeze_blank_rows([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
 
 
 def _marker(report: Report, *, is_cut: bool) -> str:
@@ -46,7 +46,7 @@ def _marker(report: Report, *, is_cut: bool) -> str:
     return f"<!-- {kind} {values} -->"
 
 
-def _fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
+def _take_fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
     """The rows that fit, newlines included, and whether any did not. A `<details>` that is cut inside is closed."""
     fitting: list[str] = []
     depth = 0
@@ -59,7 +59,7 @@ def _fitting(rows: Iterable[str], chars: int) -> tuple[list[str], bool]:
     return fitting, False
 
 
-def _single_spaced(rows: Iterable[str]) -> Iterator[str]:
+def _squeeze_blank_rows(rows: Iterable[str]) -> Iterator[str]:
     before = None
     for row in rows:
         if row or before:

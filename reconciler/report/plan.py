@@ -16,7 +16,7 @@ from reconciler.model.names import NOWHERE, Address, format_location, format_pol
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
-from reconciler.report.tree import Item, Items, Report, Section, Severity, folded, format_subjects, grouped
+from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
@@ -44,7 +44,7 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
         headline=(name(plan.cluster), ": ", _headline(plan)),
         opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit),),
         summary_label="Plan",
-        summary=(totals(plan.decisions),),
+        summary=(count_decisions(plan.decisions),),
         sections=tuple(_sections(plan, full=full)),
         footer=(("Digest ", escaped_name(plan_digest)), age),
         is_quiet=not plan.actions and not saved_to,
@@ -53,7 +53,7 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
     )
 
 
-def totals(decisions: Iterable[Decision]) -> str:
+def count_decisions(decisions: Iterable[Decision]) -> str:
     """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
     by_state: dict[str, list[Any]] = {}
     for decision in decisions:
@@ -84,7 +84,7 @@ def format_state(decision: Decision) -> str:
     return type(decision).__name__.lower()
 
 
-def policy_facts(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
+def describe_policy(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
     """Return owner and reason of a policy, as far as its manifest states them."""
     info = next((info for info in plan.notes if info.policy == policy), None)
     facts = (("Owner", info.owner), ("Reason", info.reason)) if info else ()
@@ -110,14 +110,14 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         same = (action for action in _operations(plan) if action.irreversible is irreversible)
         yield from _policies(plan, heading, same, full=full)
 
-    notices = grouped((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
+    notices = group_equal((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
     by_state: dict[str, list[Any]] = {format_state(same[0]): same for same in notices}
     for state, label in _NOTICES.items():
         decisions = by_state.get(state, [])
         is_blocked = label in ("Blocked", "Unread")
         # Each blocked subject needs an answer, so few of them are listed one by one.
-        group = folded if is_blocked else grouped
-        groups = [[decision] for decision in decisions] if full else list(group(decisions, _notice_key))
+        collect = fold_equal if is_blocked else group_equal
+        groups = [[decision] for decision in decisions] if full else list(collect(decisions, _notice_key))
         yield Section(
             heading=(f"{len(decisions):,} {state}",),
             items=Items.of(groups, partial(_notice_item, label=label, now_ms=plan.observed_at_ms)),
@@ -141,7 +141,7 @@ def _warnings(plan: Plan) -> Iterator[Item]:
 
 def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: bool) -> Iterator[Section]:
     for policy, of_policy in groupby(actions, key=lambda action: action.address.policy_address):
-        by_topic = folded(
+        by_topic = fold_equal(
             of_policy,
             lambda action: (action.address.name, type(action)),
             lambda action: action.is_foldable and not full,
@@ -151,7 +151,7 @@ def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: b
             heading=(heading,) if heading else (),
             subject=(escaped_name(format_policy(policy)),),
             location=entries[0][0].declared_at,
-            note=policy_facts(plan, policy),
+            note=describe_policy(plan, policy),
             items=Items.of(entries, _action_item),
             open_items=OPEN_ITEMS,
         )

@@ -7,7 +7,7 @@ from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.report.tree import Item, Items, Report, Section, Severity, folded, format_subjects, grouped
+from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
 
@@ -48,8 +48,8 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
 
 def _items(outcomes: Sequence[Outcome]) -> Iterator[Item]:
     ordered = sorted(outcomes, key=lambda outcome: (_RANK[outcome.status], outcome.action.address))
-    for of_topic in folded(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
-        yield from map(_item, grouped(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
+    for of_topic in fold_equal(ordered, lambda o: (o.status, o.action.address.policy_address, o.action.address.name)):
+        yield from map(_item, group_equal(of_topic, lambda outcome: (outcome.code, _shared_detail(outcome))))
 
 
 def _shared_detail(outcome: Outcome) -> str:

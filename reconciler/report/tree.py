@@ -125,7 +125,7 @@ class Report:
     remainder: Phrase = ()
 
 
-def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
+def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
     """Yield values with equal keys together, in the order in which their keys first appear."""
     groups: dict[Hashable, list[T]] = {}
     for value in values:
@@ -133,11 +133,11 @@ def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[
     yield from groups.values()
 
 
-def folded(
+def fold_equal(
     values: Iterable[T], key: Callable[[T], Hashable], is_foldable: Callable[[T], bool] = lambda _value: True
 ) -> Iterator[list[T]]:
     """Yield the values of each item: more than FOLD_ABOVE with equal keys are one, if all are foldable."""
-    for same in grouped(values, key):
+    for same in group_equal(values, key):
         if len(same) > FOLD_ABOVE and all(map(is_foldable, same)):
             yield same
         else:

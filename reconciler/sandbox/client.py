@@ -17,6 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from reconciler.kafka.connect import DebugLogger as DebugLogger
+
 _LOG = logging.getLogger("reconciler.sandbox.client")
 _POLL_S = 0.05
 _RETRY_PAUSE_S = 0.05
@@ -67,13 +69,6 @@ class PartitionState:
     leader: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-
-
-class DebugLogger:
-    """Sends librdkafka's messages to the debug log; without it they go to stderr."""
-
-    def log(self, _level: int, message: str, *details: object) -> None:
-        _LOG.debug(message, *details)
 
 
 def admin_client(bootstrap: str) -> AdminClient:

@@ -20,10 +20,10 @@ SENTENCE_MAX = 2_000
 """Characters of a sentence that are shown; the longest of ours, a refusal with its waivers, is shorter."""
 
 _HEAD = 40
-_TAME = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
+_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9._/\[\]-]{1,300}")
 _PLAIN_MARKDOWN = re.compile(r"[\w ,;.:%'\"()/=+?\-–—→]*")
-_LIVE_MARKDOWN = re.compile(r"_|://|:(?!\d\d:)[\w+-]+:|(?i:www\.|\bgh-)")
-_AT_ONCE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
+_ACTIVE_MARKDOWN = re.compile(r"_|://|:(?!\d\d:)[\w+-]+:|(?i:www\.|\bgh-)")
+_NEEDS_ESCAPE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
 _PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
 _COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -66,16 +66,16 @@ def escape_char(char: str) -> str:
 
 def escape_text(sentence: str) -> str:
     """A sentence on one line. Its backslashes stay: the author of a sentence has quoted the names in it."""
-    if not _AT_ONCE.search(sentence):
+    if not _NEEDS_ESCAPE.search(sentence):
         return sentence
-    return _PAIRED.sub(lambda found: escape_char(found[0]), "".join(map(_character, sentence)))
+    return _PAIRED.sub(lambda match: escape_char(match[0]), "".join(map(_character, sentence)))
 
 
 def harmless_json(text: str) -> str:
     """The same JSON without anything that a CI runner reads as a command. The JSON must be pure ASCII."""
     if "::" not in text and "##[" not in text and "\x7f" not in text:  # a tenth of the time, for nearly every text
         return text
-    return _COMMAND.sub(lambda found: escape_char(found[0]), text)
+    return _COMMAND.sub(lambda match: escape_char(match[0]), text)
 
 
 def escape_name(name: str) -> str:
@@ -98,8 +98,8 @@ def quoted(name: str) -> str:
 
 
 def display_name(value: str) -> str:
-    """A topic, path or address: as it is where it is tame, quoted otherwise."""
-    return value if _TAME.fullmatch(value) else quoted(value)
+    """A topic, path or address: as it is where it needs no quotes, quoted otherwise."""
+    return value if _NEEDS_NO_QUOTES.fullmatch(value) else quoted(value)
 
 
 def escape_sentence(value: str) -> str:
@@ -115,7 +115,7 @@ def markdown_code(value: str) -> str:
 def markdown_prose(value: str) -> str:
     """A sentence in Markdown: plain where nothing in it can be read as markup, a code span otherwise."""
     text = escape_sentence(value)
-    if _PLAIN_MARKDOWN.fullmatch(text) and not _LIVE_MARKDOWN.search(text):
+    if _PLAIN_MARKDOWN.fullmatch(text) and not _ACTIVE_MARKDOWN.search(text):
         return text
     return markdown_code(text)
 
