@@ -1,32 +1,55 @@
 """Starts, stops, pauses and restarts the brokers of a sandbox on this machine.
 
 The brokers end with `stop`, or with the process that called `start`; `registry.up` starts brokers
-that live longer. The brokers' configuration is in `config`.
+that live longer. The brokers' configuration is in `config`, and `supervisor` is the process that
+runs them.
 """
 
+import json
+import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import reconciler
 from reconciler.errors import SandboxError
-from reconciler.sandbox import data_dir, supervisor
+from reconciler.sandbox import config, data_dir, supervisor
 from reconciler.sandbox.client import visible_brokers
 from reconciler.sandbox.jars import Progress, configured_version, fetch, no_progress
 from reconciler.sandbox.java import find_java
-from reconciler.sandbox.launch import Launch, ParentPipe
 from reconciler.sandbox.logs import broker_log, new_logs_dir, tail
 from reconciler.sandbox.ports import free_addresses, listens
 from reconciler.sandbox.process import Process, read_process
-from reconciler.sandbox.security import SecureAccess, Security
+from reconciler.sandbox.security import SecureAccess, Security, create_keys, render_security
 from reconciler.text import formatting
 
 # All sandboxes share it, so that a manifest can name it. Kafka requires 16 bytes in base64.
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"
 
 _MAX_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class ParentPipe:
+    """The write end of the pipe to the supervisor. The brokers end when it or this process ends."""
+
+    descriptor: int
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def detach(self) -> None:
+        """Let the supervisor go on after the end of this process."""
+        os.write(self.descriptor, supervisor.DETACH)
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +138,8 @@ class Cluster:
         process = self._process(broker_id)
         self._signal(broker_id, number)
         if not process.wait_gone(timeout_s):
-            raise SandboxError(
-                f"broker {broker_id} of {self.name} (pid {process.pid}) still runs {timeout_s:.0f} s after {number.name}: "
-                f"its log is {self.log(broker_id)}"
-            )
+            still_runs = f"broker {broker_id} of {self.name} (pid {process.pid}) still runs"
+            raise SandboxError(f"{still_runs} {timeout_s:.0f} s after {number.name}: its log is {self.log(broker_id)}")
 
 
 def start(
@@ -162,22 +183,19 @@ def start(
         )
         progress(f"starting {brokers} of Apache Kafka {version}, logs in {cluster.logs}")
         try:
-            launch = Launch(
-                java=java,
-                jars=jars,
-                folder=cluster.dir,
-                logs=cluster.logs,
-                addresses=addresses,
-                cluster_id=cluster_id,
+            cluster = _launch(
+                cluster,
+                java,
+                addresses,
+                security,
                 overrides=properties or {},
-                security=security,
                 heap_mib=heap_mib,
                 deadline=deadline,
             )
-            cluster = _launch(launch, cluster)
         except SandboxError:
             # Another process can take a port between our check and the start of the broker.
-            if attempt == _MAX_ATTEMPTS - 1 or not _port_conflict(cluster):
+            logs = [log.read_text(errors="replace") for log in cluster.logs.glob("broker-*.log")]
+            if attempt == _MAX_ATTEMPTS - 1 or not any("Address already in use" in log for log in logs):
                 raise
         else:
             progress(f"{brokers} up: {cluster.bootstrap_servers}")
@@ -216,33 +234,124 @@ def wait_ready(cluster: Cluster, broker_ids: Iterable[int], deadline: float) -> 
         while not (listens(broker.port) and expected <= visible_brokers(f"127.0.0.1:{broker.port}")):
             for broker_id in sorted(expected):
                 if not cluster.alive(broker_id):
-                    raise SandboxError(
-                        f"broker {broker_id} of {cluster.name} died at start; {tail(cluster.log(broker_id))}"
-                    )
+                    log = tail(cluster.log(broker_id))
+                    raise SandboxError(f"broker {broker_id} of {cluster.name} died at start; {log}")
             if time.monotonic() > deadline:
-                raise SandboxError(
-                    f"broker {broker.id} of {cluster.name} was not ready in time; {tail(cluster.log(broker.id))}"
-                )
+                raise SandboxError(f"broker {broker.id} of {cluster.name} was not ready in time; {tail(broker.log)}")
             time.sleep(0.05)
 
 
-def _launch(launch: Launch, cluster: Cluster) -> Cluster:
+def _launch(
+    cluster: Cluster,
+    java: Path,
+    addresses: Sequence[config.NodeAddress],
+    security: Security | None,
+    *,
+    overrides: Mapping[str, str],
+    heap_mib: int,
+    deadline: float,
+) -> Cluster:
     """Start the brokers and wait for them. After an error, stop all processes and remove the data."""
-    parent_pipe = None
+    parent_pipe = access = None
     try:
-        secure = launch.write_files()
-        launch.format_storage()
-        parent_pipe = launch.spawn_supervisor()
-        wait_ready(cluster, [address.id for address in launch.addresses], launch.deadline)
+        if security is not None:
+            keys = create_keys(java, cluster.dir) if security.tls else None
+            overrides = render_security(security, keys) | dict(overrides)
+            access = SecureAccess(
+                bootstrap_servers=",".join(f"127.0.0.1:{node.secure_port}" for node in addresses),
+                certificate=None if keys is None else keys.certificate,
+                users=security.users,
+            )
+        (cluster.dir / "log4j2.properties").write_text(config.LOG4J2, encoding="utf-8")
+        (cluster.dir / "log4j.properties").write_text(config.LOG4J, encoding="utf-8")
+        protocol = "SASL_PLAINTEXT" if security is None else security.protocol
+        specs = []
+        for node in addresses:
+            path, data = _properties_file(cluster, node.id), cluster.dir / f"data-{node.id}"
+            text = config.render_properties(node, addresses, data, overrides=overrides, secure_protocol=protocol)
+            path.write_text(text, encoding="utf-8")
+            command = config.broker_command(java, cluster.jars, cluster.dir, path, heap_mib=heap_mib)
+            specs.append(supervisor.BrokerSpec(node.id, command, str(cluster.log(node.id))))
+        (cluster.dir / supervisor.SPEC).write_text(json.dumps(list(map(asdict, specs))), encoding="utf-8")
+        _format_storage(cluster, java, () if security is None else security.scram_arguments(), deadline)
+        parent_pipe = _spawn_supervisor(cluster, deadline)
+        wait_ready(cluster, [node.id for node in addresses], deadline)
     except BaseException:
         if parent_pipe is not None:
             parent_pipe.close()
         read_process(cluster.dir / supervisor.SUPERVISOR).wait_gone(30)
         data_dir.remove(cluster.dir)
         raise
-    return replace(cluster, secure=secure, parent_pipe=parent_pipe)
+    return replace(cluster, secure=access, parent_pipe=parent_pipe)
 
 
-def _port_conflict(cluster: Cluster) -> bool:
-    logs = [cluster.log(node) for node, _ in cluster.ports]
-    return any("Address already in use" in log.read_text(errors="replace") for log in logs if log.is_file())
+def _properties_file(cluster: Cluster, node: int) -> Path:
+    return cluster.dir / f"server-{node}.properties"
+
+
+def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline: float) -> None:
+    """Format the data folder of each node with Kafka's own tool, all at the same time, one JVM per node.
+
+    `users` are arguments that create users in the first metadata. Raises SandboxError at
+    `deadline`, or with the log's last lines if a node fails.
+    """
+    command = [str(java), *config.JVM_FLAGS, *config.logging_flags(cluster.dir), "-Xmx128m", "-cp", f"{cluster.jars}/*"]
+    command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster.cluster_id, *users]
+    with ExitStack() as stack:
+        tools = []
+        for node, _port in cluster.ports:
+            log = cluster.logs / f"format-{node}.log"
+            output = stack.enter_context(log.open("ab"))
+            argv = [*command, "--config", str(_properties_file(cluster, node))]
+            tool = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            stack.enter_context(tool)
+            stack.callback(tool.kill)
+            tools.append((node, log, tool))
+        for node, log, tool in tools:
+            try:
+                code = tool.wait(max(1.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise SandboxError(f"formatting node {node} took too long: check the load of this machine") from None
+            if code != 0:
+                raise SandboxError(f"the data of node {node} could not be formatted; {tail(log)}")
+
+
+def _spawn_supervisor(cluster: Cluster, deadline: float) -> ParentPipe:
+    """Start the supervisor and wait until it has recorded itself and its brokers.
+
+    Raises SandboxError if it does not start before `deadline`, an instant of the monotonic clock.
+    """
+    read_end, write_end = os.pipe()
+    parent_pipe, started = ParentPipe(write_end), False
+    # The supervisor must import the same package, also where this process found it through a path hook.
+    search_path = [str(Path(reconciler.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    log_path = cluster.logs / "supervisor.log"
+    try:
+        with suppress(subprocess.SubprocessError), log_path.open("ab") as log:
+            subprocess.run(
+                [sys.executable, "-m", "reconciler.sandbox.supervisor", str(cluster.dir)],
+                stdin=read_end,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(search_path)},
+                check=True,
+                timeout=60,
+            )
+            started = _wait_recorded(cluster, deadline)
+    finally:
+        os.close(read_end)
+        if not started:
+            parent_pipe.close()
+    if not started:
+        raise SandboxError(f"the supervisor of the brokers did not start; {tail(log_path)}")
+    return parent_pipe
+
+
+def _wait_recorded(cluster: Cluster, deadline: float) -> bool:
+    files = [supervisor.pid_file(cluster.dir, node) for node, _port in cluster.ports]
+    has_record = (cluster.dir / supervisor.SUPERVISOR).exists
+    while not (has_record() and all(file.exists() for file in files)):
+        if time.monotonic() > deadline or (has_record() and not cluster.supervised()):
+            return False
+        time.sleep(0.02)
+    return True

@@ -103,7 +103,14 @@ def fetch(
         problem = find_mismatch(work / "libs", jars)
         if problem is not None:
             raise SandboxError(f"Kafka {version} was not installed: {problem}; try again, or from another network")
-        _swap(work / "libs", target, spare=work / "replaced")
+        if target.is_dir():
+            target.replace(work / "replaced")
+        try:
+            (work / "libs").rename(target)
+        except OSError:
+            # Another process renamed its folder first; that folder passed the same check.
+            if not target.is_dir():
+                raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
@@ -151,10 +158,8 @@ def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progr
             watchdog.cancel()
             ivy.kill()
     if code != 0 or downloaded < len(jars):
-        raise SandboxError(
-            f"could not fetch {len(jars) - downloaded} of {len(jars)} jars of Kafka {version}: check the network; "
-            f"log in {log_path}"
-        )
+        missing = f"{len(jars) - downloaded} of {len(jars)} jars of Kafka {version}"
+        raise SandboxError(f"could not fetch {missing}: check the network; log in {log_path}")
 
 
 def render_settings(ivy_cache: Path) -> str:
@@ -163,31 +168,32 @@ def render_settings(ivy_cache: Path) -> str:
     Ivy sends one request per jar, because it fetches no POM and no checksum file; `find_mismatch`
     checks the files.
     """
-    return (
-        "<ivysettings>\n"
-        '  <settings defaultResolver="public"/>\n'
-        f"  <caches defaultCacheDir={quoteattr(str(ivy_cache))}/>\n"
-        "  <resolvers>\n"
-        '    <ibiblio name="public" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""/>\n'
-        "  </resolvers>\n"
-        "</ivysettings>\n"
-    )
+    return f"""\
+<ivysettings>
+  <settings defaultResolver="public"/>
+  <caches defaultCacheDir={quoteattr(str(ivy_cache))}/>
+  <resolvers>
+    <ibiblio name="public" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""/>
+  </resolvers>
+</ivysettings>
+"""
 
 
 def render_module(jars: Sequence[Jar]) -> str:
     """Render Ivy's module file with exactly these jars, without their dependencies."""
-    lines = [
-        '<ivy-module version="2.0">',
-        '  <info organisation="reconciler" module="sandbox"/>',
-        '  <configurations><conf name="default"/></configurations>',
-        "  <dependencies>",
-    ]
-    lines += [
-        f"    <dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.revision)}"
-        ' transitive="false" conf="default->default"/>'
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.revision)}"
+        ' transitive="false" conf="default->default"/>\n'
         for jar in jars
-    ]
-    return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
+    )
+    return f"""\
+<ivy-module version="2.0">
+  <info organisation="reconciler" module="sandbox"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}  </dependencies>
+</ivy-module>
+"""
 
 
 def find_mismatch(folder: Path, jars: Sequence[Jar]) -> str | None:
@@ -206,14 +212,3 @@ def sha256_of(path: Path) -> str:
     """Return a file's sha256 in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _swap(new: Path, target: Path, *, spare: Path) -> None:
-    if target.is_dir():
-        target.replace(spare)
-    try:
-        new.rename(target)
-    except OSError:
-        # Another process renamed its folder first; that folder passed the same check.
-        if not target.is_dir():
-            raise
