@@ -86,7 +86,7 @@ class ApplyContext:
         self._reasons.append(reason)
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when other runs last purged each partition: `every` is between two purges, not two tries of one."""
+        """Return when other runs last purged each partition: `every` is not between two tries of one purge."""
         return self.journal.last_purges(except_run=self.run_id)
 
     def may_send(self) -> bool:
@@ -134,7 +134,7 @@ class ApplyContext:
             self._record(self.journal.record_outcomes, recordable)
 
     def back_off(self, round_number: int) -> None:
-        """Wait before round `round_number` (1 is the second), longer each time, with jitter; a stop ends the wait."""
+        """Wait before a round, longer each time, with jitter; a stop ends the wait. 1 is the second round."""
         longest = min(self.tuning.backoff_max_ms, self.tuning.backoff_ms * 2 ** (round_number - 1))
         wait_ms = random.randint(longest // 2, longest)  # noqa: S311 - jitter, not a secret
         while wait_ms > 0 and not self.stopping:

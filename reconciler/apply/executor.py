@@ -58,10 +58,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
 
 
 def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) -> Iterator[list[Outcome]]:
-    """Run rounds over what is pending, each later and with fresh metadata.
-
-    They end once all have ended, the rounds are used up or the run stops.
-    """
+    """Run rounds over what is pending, each later and with fresh metadata, until they are used up or the run stops."""
     size = min(operation.BATCH_SIZE, context.tuning.batch_max or operation.BATCH_SIZE)
     for number in range(context.tuning.attempts):
         if pending and number:
@@ -208,7 +205,7 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
 def _store_intents(
     operation: type[Operation], look: _Look, context: ApplyContext
 ) -> tuple[_Batch, Sequence[StepResult]]:
-    """Store the intents of what is ready; return what to send at once, and what becomes of the rest.
+    """Store the intents; return what to send at once, and what becomes of the rest.
 
     Where the look or the journal took too long, there is another look. A run that was stopped
     meanwhile, or whose recheck is too old by now, sends nothing.

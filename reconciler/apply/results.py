@@ -79,7 +79,7 @@ def exit_code(outcomes: Collection[Outcome]) -> int:
 
 
 def may_have_written(outcome: Outcome) -> bool:
-    """Whether the cluster may be different for it: applied, or sent and not shown to be without effect."""
+    """Whether the cluster may have changed: applied, or sent and not shown to be without effect."""
     unknown = outcome.sends > 0 and outcome.read_back is None
     return outcome.status is Status.APPLIED or outcome.possible or outcome.removed_max > 0 or unknown
 

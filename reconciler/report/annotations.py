@@ -1,4 +1,4 @@
-"""Writes a report as GitHub workflow commands: annotations at the manifest's line, and the totals as a notice."""
+"""Writes a report as GitHub annotations at the manifests' lines, and its totals as a notice."""
 
 from reconciler.model.names import NOWHERE, SourceLocation
 from reconciler.report.tree import Report, Severity
@@ -10,7 +10,7 @@ ANNOTATIONS_MAX = 10
 
 
 def write_annotations(report: Report) -> str:
-    """Items of severity ERROR and WARNING, at most ten of a level, and the others counted; the totals last."""
+    """Write the items of ERROR and WARNING, at most ten of a level, the number of others, and the totals."""
     levels = (Severity.ERROR, Severity.WARNING)
     items = [item for section in report.sections if section.severity in levels for item in section.items]
     rows = []

@@ -26,7 +26,7 @@ _CHANGES = {
 
 
 def diff_report(comparison: Comparison) -> Report:
-    """The report of a comparison: one item for each difference, folded where more than 20 partitions changed alike."""
+    """The report of a comparison. More than 20 partitions that changed alike are one item."""
     old, new = comparison.old, comparison.new
     counts = [f"{count:,} {change}" for change, count in comparison.tally.items() if count]
     clusters: tuple[Item, ...] = ()
@@ -99,7 +99,7 @@ def _item(same: Sequence[ActionDiff]) -> Item:
 
 
 def diff_json(comparison: Comparison) -> Iterator[str]:
-    """Entries as objects, one per line: address, change, both actions as the plan file has them, and what changed inside."""
+    """Yield the comparison as JSON, one entry per line, with both actions as the plan file has them."""
     entries = (
         {
             "address": str(entry.address),

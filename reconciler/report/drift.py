@@ -1,7 +1,7 @@
-"""Builds the report of a cluster's drift: short, and the same text as long as the same subjects drift.
+"""Builds the report of a cluster's drift: what drifts, since when, and what to do.
 
-Numbers that move with every run (offsets, ages, counts of records) stay in the JSON. The report says
-what drifts, since when, and what to do.
+The text is the same as long as the same subjects drift: numbers that move with every run (offsets,
+ages, counts of records) stay in the JSON.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Builds the report of a plan: what would change, what is blocked or waiting, limits, waivers and digest.
+"""Builds the report of a plan: actions, blocked and waiting subjects, limits, waivers and digest.
 
 More than 20 partitions of one topic become one item. Nothing that apply would read is computed here:
 sums are over the actions that apply walks.
@@ -73,7 +73,7 @@ def count_decisions(decisions: Iterable[Decision]) -> str:
 
 
 def format_state(decision: Decision) -> str:
-    """Return what reports call a decision: the title of an action, or the state of a subject without one."""
+    """Return what reports call a decision: the title of an action, or a state."""
     match decision:
         case Action():
             return cast(Operation, decision).TITLE
@@ -179,7 +179,7 @@ def _action_item(actions: Sequence[Operation]) -> Item:
 
 
 def _notice_key(decision: Any) -> tuple[object, ...]:
-    """Return what decisions of one state have in common that one item shows; all that wait for a clock are alike."""
+    """Return what decisions of one item have in common. All that wait for a clock are alike."""
     policy = decision.address.policy_address
     match decision:
         case Blocked():

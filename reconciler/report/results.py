@@ -1,4 +1,4 @@
-"""Builds the reports of what was done: the outcomes of one apply, the worst first, and the journal of all runs."""
+"""Builds the reports of the outcomes of one apply, the worst first, and of the journal of all runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ def _item(same: Sequence[Outcome]) -> Item:
 
 
 def journal_report(entries: Sequence[JournalEntry]) -> Report:
-    """The report of a journal: when, who, what was meant to happen and what became of it, oldest first."""
+    """The report of a journal: its intents and outcomes, the oldest first."""
     return Report(sections=(Section(items=Items.of(entries, _entry_item)),))
 
 

@@ -1,4 +1,4 @@
-"""Writes a report as lines for a terminal or a CI log: rich Text without markup, readable at 80 columns.
+"""Writes a report as lines of rich Text for a terminal or a CI log, readable at 80 columns.
 
 Colour is a style on the line; cli/ decides whether it becomes an escape code. Lines are broken at
 spaces only: a name that does not fit sticks out.
@@ -27,26 +27,22 @@ _LABEL_WIDTH = 12
 
 def write_lines(report: Report, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
     """The lines of a report, at most `width` cells wide; None: as long as they are. `full`: optional sections, too."""
-    for phrase in report.opening or ((report.headline,) if report.headline else ()):
-        yield from wrapped(plain(phrase), width=width, style="bold")
-    is_first = not (report.opening or report.headline)
-    for section in report.sections:
-        if not section.items or (section.optional and not full):
-            continue
-        if not is_first:
-            yield line("")
-        is_first = False
-        yield from _section(section, width=width)
+    opening = report.opening or ((report.headline,) if report.headline else ())
     ending = report.summary or (report.headline if report.opening else ())
+    label = f"{report.summary_label}: " if report.summary and report.summary_label else ""
     footer = () if report.is_quiet else report.footer
-    if not is_first and (ending or report.next_steps or footer):
+    for phrase in opening:
+        yield from wrapped(plain(phrase), width=width, style="bold")
+    sections = [section for section in report.sections if section.items and (full or not section.optional)]
+    for number, section in enumerate(sections):
+        if opening or number:
+            yield line("")
+        yield from _section(section, width=width)
+    if (opening or sections) and (ending or report.next_steps or footer):
         yield line("")
     if ending:
-        label = f"{report.summary_label}: " if report.summary and report.summary_label else ""
         yield from wrapped(f"{label}{plain(ending)}", width=width, style="bold")
-    for step in report.next_steps:
-        yield from wrapped(f"Next: {plain(step)}", width=width)
-    for phrase in footer:
+    for phrase in (*(("Next: ", *step) for step in report.next_steps), *footer):
         yield from wrapped(plain(phrase), width=width)
 
 

@@ -136,7 +136,7 @@ def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[l
 def fold_equal(
     values: Iterable[T], key: Callable[[T], Hashable], is_foldable: Callable[[T], bool] = lambda _value: True
 ) -> Iterator[list[T]]:
-    """Yield the values of each item: more than FOLD_ABOVE with equal keys are one, if all are foldable."""
+    """Yield the values of each item. More than FOLD_ABOVE with equal keys share one if all are foldable."""
     for same in group_equal(values, key):
         if len(same) > FOLD_ABOVE and all(map(is_foldable, same)):
             yield same

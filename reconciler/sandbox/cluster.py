@@ -290,7 +290,7 @@ def _properties_file(cluster: Cluster, node: int) -> Path:
 
 
 def _format_storage(cluster: Cluster, java: Path, users: Iterable[str], deadline: float) -> None:
-    """Format the data folder of each node with Kafka's own tool, all at the same time, one JVM per node.
+    """Format the data folder of each node with Kafka's own tool, all at the same time.
 
     `users` are arguments that create users in the first metadata. Raises SandboxError at
     `deadline`, or with the log's last lines if a node fails.

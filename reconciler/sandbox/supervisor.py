@@ -52,7 +52,7 @@ def restart_file(folder: Path, broker_id: int) -> Path:
 
 
 def supervise(folder: Path, specs: Sequence[BrokerSpec], *, parent_pipe: int, stop: Event) -> None:
-    """Run the brokers until the parent's pipe closes or `stop` is set; then kill them and remove `folder`."""
+    """Run the brokers until the parent's pipe closes or `stop` is set. Then remove `folder`."""
     brokers: dict[int, subprocess.Popen[bytes]] = {}
     attached = True
     try:

@@ -108,12 +108,12 @@ def escape_sentence(value: str) -> str:
 
 
 def markdown_code(value: str) -> str:
-    """Escaped text as a code span: nothing in it is read as markup, and nothing in it can end it."""
+    """Escaped text as a code span, which nothing in the text can end."""
     return "`" + value.replace("`", "\\u0060").replace("|", "\\u007c") + "`"
 
 
 def markdown_prose(value: str) -> str:
-    """A sentence in Markdown: plain where nothing in it can be read as markup, a code span otherwise."""
+    """A sentence in Markdown: plain text, or a code span where a part could be read as markup."""
     text = escape_sentence(value)
     if _PLAIN_MARKDOWN.fullmatch(text) and not _ACTIVE_MARKDOWN.search(text):
         return text

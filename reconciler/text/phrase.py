@@ -12,7 +12,7 @@ from reconciler.text.escape import display_name, escape_sentence
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One marked part of a phrase: an escaped name, a raw sentence of any origin, or own words that matter most."""
+    """One marked part of a phrase: an escaped name, a raw sentence, or words that matter most."""
 
     text: str
     style: Literal["name", "sentence", "strong"]
