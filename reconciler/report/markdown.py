@@ -22,8 +22,7 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     """The report in at most `limit_chars` characters. Raises ValueError where not even its head and foot fit."""
     head = [f"### {_phrase(report.headline)}", ""] if report.headline else [""]
     if report.summary:
-        label = f"**{report.summary_label}:** " if report.summary_label else ""
-        head += [f"{label}{_phrase(report.summary)}", ""]
+        head += [_phrase(report.summary), ""]
     head += [*(f"- {_phrase(phrase)}" for phrase in report.opening), ""]
     foot = [row for step in report.next_steps for row in ("", f"**Next:** {_phrase(step)}")]
     if report.footer:

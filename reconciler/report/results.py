@@ -9,7 +9,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 _AGAIN = "apply the same plan again: what is done is not done twice"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
@@ -38,8 +38,10 @@ def results_report(plan: Plan, outcomes: Sequence[Outcome]) -> Report:
         title=f"apply on {plan.cluster}",
         headline=(name(plan.cluster), f": {headline}"),
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
-        summary_label="Result",
-        summary=(f"{', '.join(reversed(counts.values())) or 'nothing to do'}{loss}.",),
+        summary=(
+            strong("Result:"),
+            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}.",
+        ),
         sections=(Section(items=tuple(_items(outcomes)), severity=Severity.ERROR),),
         next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
         remainder=("The results file holds every outcome.",),

@@ -29,7 +29,6 @@ def write_lines(report: Report, *, width: int | None = None, full: bool = False)
     """The lines of a report, at most `width` cells wide; None: as long as they are. `full`: optional sections, too."""
     opening = report.opening or ((report.headline,) if report.headline else ())
     ending = report.summary or (report.headline if report.opening else ())
-    label = f"{report.summary_label}: " if report.summary and report.summary_label else ""
     footer = () if report.is_quiet else report.footer
     for phrase in opening:
         yield from wrapped(plain(phrase), width=width, style="bold")
@@ -41,7 +40,7 @@ def write_lines(report: Report, *, width: int | None = None, full: bool = False)
     if (opening or sections) and (ending or report.next_steps or footer):
         yield line("")
     if ending:
-        yield from wrapped(f"{label}{plain(ending)}", width=width, style="bold")
+        yield from wrapped(plain(ending), width=width, style="bold")
     for phrase in (*(("Next: ", *step) for step in report.next_steps), *footer):
         yield from wrapped(plain(phrase), width=width)
 

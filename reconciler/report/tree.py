@@ -104,8 +104,8 @@ class Report:
 
     `title`: its name in an annotation, raw text. `headline`: the answer in one line; a page begins
     with it. `opening`: what the document is about; a terminal begins with it, or with the headline
-    where there is none. `summary`: the totals, after a label; a terminal ends with it, or with the
-    headline. `next_steps`: what to do now. `footer`: identity, then age of the document; a terminal
+    where there is none. `summary`: the totals; a terminal ends with it, or with the headline.
+    `next_steps`: what to do now. `footer`: identity, then age of the document; a terminal
     leaves it out where `is_quiet`, when there is nothing to do. `page_note`: what only a page says
     below it. `marker`: kind and values of a hidden line that workflows read; a value of None says
     whether the writer cut the text. `remainder`: where to read what was cut.
@@ -115,7 +115,6 @@ class Report:
     headline: Phrase = ()
     opening: tuple[Phrase, ...] = ()
     summary: Phrase = ()
-    summary_label: str = ""
     sections: tuple[Section, ...] = ()
     next_steps: tuple[Phrase, ...] = ()
     footer: tuple[Phrase, ...] = ()
