@@ -93,7 +93,7 @@ def truncate(value: str, text: str, limit: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """A group id, in quotes that it cannot leave; an absurdly long one shortened."""
+    """A group id, in quotes that it cannot leave; a very long one shortened."""
     return '"' + truncate(name, escape_name(name), NAME_MAX).replace('"', '\\"') + '"'
 
 
