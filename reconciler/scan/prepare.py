@@ -4,15 +4,16 @@
 in parallel would write one.
 """
 
+import math
 import sys
-import time
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
-from reconciler.scan import jvm
-from reconciler.scan.query_runner import run
+from reconciler.scan.jvm import ask_for_archive
+from reconciler.scan.query import run_query
+from reconciler.scan.requests import CommitsChunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.task_rows import CommitsChunk, ScanTask
+from reconciler.scan.task_rows import ScanTask
 
 _NO_BROKER = Connection(("127.0.0.1:9",), timeout_s=1.0)
 """The discard port, where no server listens: a query that reads nothing loads the same classes."""
@@ -24,14 +25,12 @@ def write_archive() -> None:
 
     Raises ReconcilerError without Java, and OSError where the user's cache cannot be written.
     """
-    if not jvm.ask_for_archive():
+    if not ask_for_archive():
         return
     try:
         session = PendingSession(SparkTarget()).result()
-        task = ScanTask(
-            connection=_NO_BROKER, readers={}, named={}, groups=(), until_s=time.time() + _LIMIT_S, log_limit_s=1.0
-        )
-        run(session, task, [CommitsChunk(("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
+        task = ScanTask(connection=_NO_BROKER, readers={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0)
+        run_query(session, task, [CommitsChunk(("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)
     finally:
         close()
 

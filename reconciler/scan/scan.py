@@ -4,36 +4,32 @@ The driver lists topics and groups while Spark starts. Tasks read offsets, commi
 one query reduces them.
 """
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pyarrow as pa
 
 from reconciler.kafka import futures
 from reconciler.kafka.consumer_offsets import log_sizes
 from reconciler.kafka.groups import GroupListing, list_groups
+from reconciler.kafka.offsets import read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
-from reconciler.scan import export as parquet
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.scan import requests, snapshot_builder
-from reconciler.scan.query import as_scan_table
-from reconciler.scan.query_runner import run
-from reconciler.scan.refresh_watermarks import refresh_watermarks
-from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.rows import Rows, rows_of
+from reconciler.scan.query import run_query
+from reconciler.scan.requests import Chunk, PartitionRequest
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.task_rows import Chunk, ScanTask, read_chunk
+from reconciler.scan.snapshot_builder import Rows, rows_of
+from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
 
-__all__ = ["SparkTarget", "close", "export", "scan", "start_session"]
+__all__ = ["SparkTarget", "close", "scan", "start_session"]
 
 Progress = Callable[[str], None]
 
@@ -98,38 +94,15 @@ def scan(
     ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
     """
     with nullcontext(start) if start is not None else start_session(request, engine) as start:
-        with _gc_paused():
+        with gc_paused():
             listings = _list(request, session, progress)
         table = _read(request, session, listings, start, progress)
-    with _gc_paused():
+    with gc_paused():
         rows = rows_of(table)
         snapshot = _snapshot(request, listings, rows, session.cluster_id or "", observed_at_ms, last_purges)
         snapshot = replace(snapshot, partitions=refresh_watermarks(session, snapshot.partitions))
     progress(_summary(snapshot, rows))
     return snapshot
-
-
-def export(
-    request: ScanRequest,
-    session: KafkaSession,
-    *,
-    observed_at_ms: int,
-    engine: SparkTarget,
-    progress: Callable[[str], None],
-    out: Path,
-    start: PendingSession | None = None,
-) -> tuple[Path, ...]:
-    """Write the snapshot of a scan as Parquet files under `out`; returns their paths. Raises like `scan`, and OSError."""
-    snapshot = scan(
-        request,
-        session,
-        observed_at_ms=observed_at_ms,
-        last_purges=NOT_ASKED,
-        engine=engine,
-        progress=progress,
-        start=start,
-    )
-    return parquet.write(snapshot, out)
 
 
 @contextmanager
@@ -147,26 +120,12 @@ def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[Pending
         raise
 
 
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Pause garbage collection, for all threads: listings and rows become many objects that all stay.
-
-    Repeated searches for cycles among them would take longer than their creation.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
     with_groups = bool(request.groups) or request.readers
     progress("listing topics" + (" and groups" if with_groups else ""))
     # In parallel: with a frozen broker each step takes its whole patience.
-    groups = futures.submit(lambda: _list_groups(session, requested=with_groups))
+    not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
+    groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     topics = list_topics(session)
     log = futures.submit(lambda: _log_metadata(session, topics, requested=with_groups))
     names = set(requests.selected_topics(request, topics.topics)) | requests.exact_topics(request)
@@ -190,10 +149,6 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     )
 
 
-def _list_groups(session: KafkaSession, *, requested: bool) -> GroupListing:
-    return list_groups(session, hidden=True) if requested else GroupListing(groups={}, incomplete=NOT_ASKED)
-
-
 def _log_metadata(session: KafkaSession, topics: TopicListing, *, requested: bool) -> LogMetadata:
     if not requested:
         return LogMetadata(missing=NOT_ASKED)
@@ -215,10 +170,11 @@ def _log_metadata(session: KafkaSession, topics: TopicListing, *, requested: boo
 def _chunks(listings: Listings) -> tuple[Chunk, ...]:
     # A request for a coordinator creates the commit log where there is none, and no group has committed then.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
-    return requests.order_chunks(
-        requests.log_chunks(listings.log.sizes),
-        requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        requests.commit_chunks(() if no_commits else listings.commit_groups),
+    # The slow chunks first, so that no single task ends late.
+    return (
+        *requests.log_chunks(listings.log.sizes),
+        *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        *requests.commit_chunks(() if no_commits else listings.commit_groups),
     )
 
 
@@ -255,22 +211,16 @@ def _read(
     request: ScanRequest, session: KafkaSession, listings: Listings, start: PendingSession | None, progress: Progress
 ) -> pa.Table:
     chunks = _chunks(listings)
-    reading_s = requests.estimated_seconds(chunks, listings.log.sizes)
+    reading_s = sum(chunk.seconds for chunk in chunks)
+    task = _task(request, session, listings, reading_s)
     if start is not None and chunks:
         progress("waiting for Spark")
-        spark = start.result()
-        task = _task(request, session, listings, reading_s)
-        return run(spark, task, chunks, limit_s=_limit_s(task, reading_s), progress=progress)
+        return run_query(start.result(), task, chunks, limit_s=_limit_s(task, reading_s), progress=progress)
     if start is not None:
         start.abandon()
     # Without Spark only the commits of a few groups are read: one row per group.
-    task = _task(request, session, listings, reading_s)
-    batches = [
-        batch
-        for number, chunk in enumerate(chunks)
-        for batch in read_chunk(task, number, chunk, now_s=time.time(), isolated=True)
-    ]
-    return as_scan_table(batches)
+    batches = [batch for chunk in chunks for batch in read_chunk(task, chunk, isolated=True)]
+    return pa.Table.from_batches(batches, schema=FACTS)
 
 
 def _snapshot(
@@ -281,9 +231,8 @@ def _snapshot(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    log = snapshot_builder.commit_log(
-        rows.runs, partitions=listings.log.partitions, requested=request.commit_log, missing=listings.log.missing
-    )
+    missing = listings.log.missing if request.commit_log else NOT_ASKED
+    log = snapshot_builder.commit_log(rows.runs, partitions=listings.log.partitions, missing=missing)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     policies = listings.policies.result()
     topics = {
@@ -313,3 +262,29 @@ def _summary(snapshot: ClusterSnapshot, rows: Rows) -> str:
         f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
         f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
     )
+
+
+def refresh_watermarks(
+    session: KafkaSession, partitions: Mapping[TopicPartition, PartitionFacts]
+) -> dict[TopicPartition, PartitionFacts]:
+    """The same facts, with a new high watermark for partitions whose readers stand above the scan's.
+
+    A live group often commits after the scan has read the partition's end. Only the high watermark is
+    replaced: it decides whether a commit can be true. The stable end, which caps every floor, stays that
+    of the scan, so records that were produced in between cannot be removed. A leader that does not answer
+    leaves the first value in place: the commit stays unproven then.
+    """
+    refreshed = dict(partitions)
+    requests = requests_by_leader(facts for facts in partitions.values() if _is_overtaken(facts))
+    for partition, (_log_start, end) in read_watermarks(session, requests).items():
+        facts = partitions[partition]
+        if isinstance(end, int) and isinstance(facts.high_watermark, int) and end > facts.high_watermark:
+            refreshed[partition] = replace(facts, high_watermark=end)
+    return refreshed
+
+
+def _is_overtaken(facts: PartitionFacts) -> bool:
+    end = facts.high_watermark
+    if isinstance(end, Unknown) or isinstance(facts.readers, Unknown):
+        return False
+    return any(reader.committed > end for reader in facts.readers)

@@ -6,6 +6,9 @@ its facts Unknown, too.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
 
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.groups import GroupListing
@@ -22,7 +25,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan.requests import PartitionRequest, selected_groups
-from reconciler.scan.rows import Row, Rows
+from reconciler.scan.task_rows import COLUMNS, GROUP, PARTITION, RUN, TOPIC
 
 _LISTED_TYPES = ("classic", "consumer")
 """Types in the log that prove nothing: a group of these types would be in the current list call.
@@ -31,6 +34,38 @@ A Connect group starts with a record without a protocol, which reads as classic.
 """
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
 _NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one scan by subject."""
+
+    partitions: Mapping[TopicPartition, Row]
+    groups: Mapping[str, Row]
+    topics: Mapping[str, Row]
+    runs: Sequence[Row]
+
+
+def rows_of(table: pa.Table) -> Rows:
+    """The rows of `run_query`, or of tasks that read no reader, by subject."""
+    # Imported here, where pandas has already loaded it; a module-level import would delay every command.
+    from pyarrow import compute as pc
+
+    by_subject: dict[int, list[Row]] = {subject: [] for subject in COLUMNS}
+    for batch in table.to_batches(max_chunksize=50_000):
+        for subject, columns in COLUMNS.items():
+            of_subject = batch.filter(pc.equal(batch.column("subject"), subject))
+            names = [name for name in ("name", "number", *columns) if name in batch.schema.names]
+            values = zip(*(of_subject.column(name).to_pylist() for name in names), strict=True)
+            by_subject[subject].extend(dict(zip(names, row, strict=True)) for row in values)
+    return Rows(
+        partitions={TopicPartition(row["name"], row["number"]): row for row in by_subject[PARTITION]},
+        groups={row["name"]: row for row in by_subject[GROUP]},
+        topics={row["name"]: row for row in by_subject[TOPIC]},
+        runs=by_subject[RUN],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +93,8 @@ class CommitLog:
         return self.missing is None and not self.unread
 
 
-def commit_log(runs: Iterable[Row], *, partitions: int, requested: bool, missing: Unknown | None) -> CommitLog:
+def commit_log(runs: Iterable[Row], *, partitions: int, missing: Unknown | None) -> CommitLog:
     """The log's own rows: which partitions were read to their end. A partition without a row was not read."""
-    if not requested:
-        return CommitLog(missing=NOT_ASKED)
     if missing is not None or partitions == 0:
         return CommitLog(missing=missing)
     rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}

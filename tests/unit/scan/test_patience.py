@@ -33,7 +33,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         commit_groups=frozenset(),
         log=LogMetadata(sizes={0: log_records}, partitions=1),
     )
-    reading_s = requests.estimated_seconds(_chunks(listings), listings.log.sizes)
+    reading_s = sum(chunk.seconds for chunk in _chunks(listings))
     before = time.time()
     session = KafkaSession(Connection(("127.0.0.1:1",), timeout_s=timeout_s))
     task = _task(NEEDS, session, listings, reading_s)

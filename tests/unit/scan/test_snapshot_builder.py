@@ -13,10 +13,8 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.scan import snapshot_builder
-from reconciler.scan.query import as_scan_table
 from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.rows import Row, Rows, rows_of
-from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, rows_of
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
@@ -337,25 +335,23 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_with_missing_partitions() -> None:
     """Partitions with an error or without a row are unread; the counts cover the others."""
-    log = snapshot_builder.commit_log(
-        [run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None
-    )
+    log = snapshot_builder.commit_log([run_row(0), run_row(2, error="no data")], partitions=3, missing=None)
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
     assert (log.records, log.skipped, log.malformed, log.complete) == (8, 2, 4, False)
-    assert snapshot_builder.commit_log([run_row(0)], partitions=1, requested=True, missing=None).complete
+    assert snapshot_builder.commit_log([run_row(0)], partitions=1, missing=None).complete
 
 
 def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
     """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
-    nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
+    nothing = snapshot_builder.commit_log([], partitions=0, missing=None)
     assert nothing.complete
     assert nothing.of("g") is None
-    hidden = snapshot_builder.commit_log([], partitions=0, requested=True, missing=Unknown("no right"))
+    hidden = snapshot_builder.commit_log([], partitions=0, missing=Unknown("no right"))
     assert not hidden.complete
     assert reason(hidden.of("g")) == "no right"
-    assert snapshot_builder.commit_log([], partitions=9, requested=False, missing=None).of("g") is NOT_ASKED
+    assert snapshot_builder.commit_log([], partitions=9, missing=NOT_ASKED).of("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
@@ -405,7 +401,7 @@ def test_rows_by_subject() -> None:
         {"subject": TOPIC, "name": "t", "number": -1, "records": 7},
         {"subject": RUN, "name": "commit_log", "number": 4, "records": 1},
     ]
-    found = rows_of(as_scan_table([pa.RecordBatch.from_pylist(rows, schema=FACTS)]))
+    found = rows_of(pa.Table.from_pylist(rows, schema=FACTS))
     assert found.partitions[T0]["log_start"] == 5
     assert found.groups.keys() == {"g"}
     assert found.topics["t"]["records"] == 7
@@ -414,7 +410,7 @@ def test_rows_by_subject() -> None:
 
 def test_rows_keep_every_column_of_the_facts() -> None:
     """Each row keeps only the columns of its subject: a forgotten column would be an unknown fact."""
-    group = {"subject": GROUP, "name": "g", "number": -1, "listed": True, "needed": True, **group_row()}
+    group = {"subject": GROUP, "name": "g", "number": -1, "needed": True, **group_row()}
     share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
     hiding = {**group, "name": "h", "commit_keys": 3}
     failed = {"subject": GROUP, "name": "f", "number": -1, "error": "timed out"}
@@ -455,6 +451,6 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     whole = topic("t")
     (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
     assert told.records == 5
-    log = snapshot_builder.commit_log(rows.runs, partitions=1, requested=True, missing=None)
+    log = snapshot_builder.commit_log(rows.runs, partitions=1, missing=None)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
