@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_sizes, read_commit_log
+from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.group_offsets import read_commits
 from reconciler.kafka.groups import GroupListing, list_groups
 from reconciler.kafka.offsets import read_offsets
@@ -33,6 +33,7 @@ from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.scan import requests
 from reconciler.scan.code_archive import add_package
 from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.scan import describe_log
 from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
@@ -178,16 +179,11 @@ class KafkaCommitLog(KafkaSource):
 
     @staticmethod
     def chunks(session: KafkaSession, options: Options) -> list[LogChunk]:  # noqa: ARG004 - of every source
-        listing = _complete(list_topics(session))
-        if COMMIT_LOG_TOPIC not in listing.topics:
-            # There is none yet, or this caller may not see it.
-            listing = _complete(describe_topics(session, listing, [COMMIT_LOG_TOPIC]))
-        log = listing.topics.get(COMMIT_LOG_TOPIC)
-        if log is None:
-            return []
-        if isinstance(log.partitions, Unknown):
-            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.partitions.reason}")
-        return requests.log_chunks(log_sizes(session, listing.partitions[COMMIT_LOG_TOPIC]))
+        log = describe_log(session, _complete(list_topics(session)))
+        if log.missing is not None:
+            raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
+        # The reader of a leaderless partition says so in the partition's row.
+        return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
     @staticmethod
     def rows(session: KafkaSession, chunk: LogChunk) -> Iterator[pa.RecordBatch]:

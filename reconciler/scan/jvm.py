@@ -72,7 +72,7 @@ def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limi
     """
     from pyspark.java_gateway import launch_gateway
 
-    java = _need_java()
+    java = _java()
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     answer = folder / "gateway"
     home = _spark_home()
@@ -122,7 +122,7 @@ def ask_for_archive() -> bool:
 
     Raises ScanFailed without Java, and OSError.
     """
-    return write_at_next_start(_need_java(), _spark_home() / "jars")
+    return write_at_next_start(_java(), _spark_home() / "jars")
 
 
 def _failure_reason(jvm: Jvm) -> str:
@@ -132,13 +132,10 @@ def _failure_reason(jvm: Jvm) -> str:
     return f"Spark's JVM did not start; its log is {log}"
 
 
-def _java() -> str | None:
+def _java() -> Path:
+    """The `java` in JAVA_HOME, or else on PATH. Raises ScanFailed."""
     home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-
-
-def _need_java() -> Path:
-    java = _java()
+    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if java is None:
         raise ScanFailed(
             "Java 17 or later is needed to read offsets and commits, and there is none in JAVA_HOME or on PATH: "

@@ -145,16 +145,16 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
             )
 
 
+def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+    """Topics of which offsets are requested, and with them the cleanup policy."""
+    selected = selected_topics(request, listing.topics)
+    return frozenset(name for name, parts in selected.items() if any(part.offsets for part in parts))
+
+
 def counted_topics(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
     """Topics whose records are counted. The broker's own topics do not count for the cluster."""
-    counted: set[str] = set()
-    if request.cluster_records:
-        counted.update(name for name, topic in listing.topics.items() if not topic.internal)
-    if request.topic_records:
-        for name, parts in selected_topics(request, listing.topics).items():
-            if any(part.offsets for part in parts):
-                counted.add(name)
-    return frozenset(counted)
+    of_cluster = (name for name, topic in listing.topics.items() if request.cluster_records and not topic.internal)
+    return (topics_with_offsets(request, listing) if request.topic_records else frozenset()).union(of_cluster)
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from reconciler.scan import requests, snapshot_builder
 from reconciler.scan.query import run_query
 from reconciler.scan.requests import Chunk, PartitionRequest
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.snapshot_builder import Rows, rows_of
+from reconciler.scan.snapshot_builder import CommitLog, Rows, rows_of
 from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
 
 __all__ = ["SparkTarget", "close", "scan", "start_session"]
@@ -42,29 +42,6 @@ _SOURCES = ("partitions", "commits", "commit_log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogMetadata:
-    """The commit log's metadata. `partitions` 0: it does not exist. `missing`: why nothing is known.
-
-    `sizes`: number of offsets of each partition with a leader.
-    """
-
-    sizes: Mapping[int, int] = field(default_factory=dict)
-    partitions: int = 0
-    missing: Unknown | None = None
-    leaderless: tuple[int, ...] = ()
-
-    @property
-    def hides_groups(self) -> Unknown | None:
-        """Why the listing may lack groups: each broker lists those of the log's partitions that it leads."""
-        if self.missing is not None and self.missing is not NOT_ASKED:
-            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
-        if self.leaderless:
-            partitions = f"{len(self.leaderless)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
-            return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listings:
     """What the driver itself has read, and the requests that follow from it."""
 
@@ -74,7 +51,7 @@ class Listings:
     partition_requests: tuple[PartitionRequest, ...]
     counted: frozenset[str]
     commit_groups: frozenset[str]
-    log: LogMetadata
+    log: CommitLog
 
 
 def scan(
@@ -127,17 +104,15 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     topics = list_topics(session)
-    log = futures.submit(lambda: _log_metadata(session, topics, requested=with_groups))
+    log = futures.submit(lambda: describe_log(session, topics) if with_groups else CommitLog(missing=NOT_ASKED))
     names = set(requests.selected_topics(request, topics.topics)) | requests.exact_topics(request)
     topics = describe_topics(session, topics, names)
-    with_offsets = replace(request, topics=tuple(part for part in request.topics if part.offsets))
     # No task needs the policies, so the scan waits for them after the tasks.
-    floor_topics = requests.selected_topics(with_offsets, topics.topics)
-    policies = futures.submit(lambda: cleanup_policies(session, floor_topics))
-    log_metadata = log.result()
+    policies = futures.submit(lambda: cleanup_policies(session, requests.topics_with_offsets(request, topics)))
+    commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
-        group_listing = replace(group_listing, incomplete=log_metadata.hides_groups)
+        group_listing = replace(group_listing, incomplete=commit_log.hides_groups)
     return Listings(
         topics=topics,
         groups=group_listing,
@@ -145,26 +120,22 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         partition_requests=tuple(requests.partition_requests(request, topics)),
         counted=requests.counted_topics(request, topics),
         commit_groups=requests.commit_groups(request, group_listing),
-        log=log_metadata if request.commit_log else replace(log_metadata, sizes={}),
+        log=commit_log if request.commit_log else replace(commit_log, sizes={}),
     )
 
 
-def _log_metadata(session: KafkaSession, topics: TopicListing, *, requested: bool) -> LogMetadata:
-    if not requested:
-        return LogMetadata(missing=NOT_ASKED)
-    log = topics.topics.get(COMMIT_LOG_TOPIC)
-    if log is None:
+def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
+    """The commit log before its reading."""
+    if COMMIT_LOG_TOPIC not in topics.topics:
         # Not together with other topics: an unreadable log must not make the listing of topics incomplete.
         topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
-        log = topics.topics.get(COMMIT_LOG_TOPIC)
-        if log is None:
-            return LogMetadata(missing=topics.incomplete)
-    if isinstance(log.partitions, Unknown):
-        return LogMetadata(missing=log.partitions)
-    partitions = topics.partitions[COMMIT_LOG_TOPIC]
-    leaderless = tuple(f.partition.partition for f in partitions if not isinstance(f.leader, int))
-    sizes = log_sizes(session, [facts for facts in partitions if isinstance(facts.leader, int)])
-    return LogMetadata(sizes=sizes, partitions=log.partitions, leaderless=leaderless)
+        if COMMIT_LOG_TOPIC not in topics.topics:
+            return CommitLog(missing=topics.incomplete)
+    count = topics.topics[COMMIT_LOG_TOPIC].partitions
+    if isinstance(count, Unknown):
+        return CommitLog(missing=count)
+    led = [facts for facts in topics.partitions[COMMIT_LOG_TOPIC] if isinstance(facts.leader, int)]
+    return CommitLog(partitions=count, sizes=log_sizes(session, led))
 
 
 def _chunks(listings: Listings) -> tuple[Chunk, ...]:
@@ -231,8 +202,7 @@ def _snapshot(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
-    missing = listings.log.missing if request.commit_log else NOT_ASKED
-    log = snapshot_builder.commit_log(rows.runs, partitions=listings.log.partitions, missing=missing)
+    log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     policies = listings.policies.result()
     topics = {

@@ -151,7 +151,6 @@ def close(*, at_once: bool = False) -> None:
         return
     released = handle.release.succeeds_within(_HURRIED_S if at_once else _STOP_LIMIT_S)
     if handle.jvm is None:
-        _clear_default_session(handle.session)
         return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -255,16 +254,15 @@ def _stop_context(jvm: Jvm) -> None:
 
 def _alive(handle: SessionHandle) -> bool:
     """Whether Spark answers and still has the session."""
-    if handle.jvm is not None and handle.jvm.process.poll() is not None:
-        return False
-    return TimedCall(lambda: _check_running(handle)).succeeds_within(_ALIVE_LIMIT_S)
 
+    def check() -> None:
+        if handle.jvm is None:
+            handle.session.conf.get("spark.sql.session.timeZone")
+        elif handle.session.sparkContext._jsc.sc().isStopped():
+            raise ScanFailed("Spark's context was stopped")
 
-def _check_running(handle: SessionHandle) -> None:
-    if handle.jvm is None:
-        handle.session.conf.get("spark.sql.session.timeZone")
-    elif handle.session.sparkContext._jsc.sc().isStopped():
-        raise ScanFailed("Spark's context was stopped")
+    has_ended = handle.jvm is not None and handle.jvm.process.poll() is not None
+    return not has_ended and TimedCall(check).succeeds_within(_ALIVE_LIMIT_S)
 
 
 def _properties(engine: SparkTarget) -> dict[str, str]:
@@ -301,18 +299,15 @@ def check_reachable(remote: str) -> None:
 
 def _release_remote(session: "SparkSession") -> None:
     """Release the session like its `stop`, without the lock that blocks new sessions while a server hangs."""
+    from pyspark.sql.connect.session import SparkSession as Remote
+
+    if Remote._default_session is session:
+        # So that pyspark creates a new one.
+        Remote._default_session = None
     try:
         session.client.release_session()
     finally:
         session.client.close()
-
-
-def _clear_default_session(session: "SparkSession | None") -> None:
-    """Make pyspark forget this session, so that it creates a new one."""
-    from pyspark.sql.connect.session import SparkSession as Remote
-
-    if Remote._default_session is session:
-        Remote._default_session = None
 
 
 def _target_name(engine: SparkTarget) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.topics import TopicListing, summarize
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, summarize
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -70,48 +70,50 @@ def rows_of(table: pa.Table) -> Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLog:
-    """How completely the commit log was read. `partitions` 0: it provably does not exist, so there are no commits.
+    """What is known of the commit log. `partitions` 0: it does not exist, so there are no commits.
 
-    `unread`: partitions that were not read to their end. `missing`: why no partition was read.
+    `missing`: why nothing is known. `sizes`: number of offsets of each partition with a leader. `unread`:
+    partitions that were not read to their end. The counts are those of the records that were read.
     """
 
     partitions: int = 0
-    unread: Mapping[int, Unknown] = field(default_factory=dict)
     missing: Unknown | None = None
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    unread: Mapping[int, Unknown] = field(default_factory=dict)
     records: int = 0
     skipped: int = 0
     malformed: int = 0
+
+    @property
+    def hides_groups(self) -> Unknown | None:
+        """Why the listing may lack groups: each broker lists those of the log's partitions that it leads."""
+        if self.missing is not None and self.missing is not NOT_ASKED:
+            return Unknown(f"whether every group is listed is unknown: {self.missing.reason}")
+        if len(self.sizes) < self.partitions:
+            partitions = f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {COMMIT_LOG_TOPIC}"
+            return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
+        return None
+
+    def with_rows(self, runs: Iterable[Row]) -> "CommitLog":
+        """The log after its reading. A partition without a row of its own was not read."""
+        rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
+        unread = {
+            number: Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read to its end: {rows[number]['error']}")
+            if number in rows
+            else Unknown(f"{COMMIT_LOG_TOPIC}[{number}] was not read: it has no leader")
+            for number in range(self.partitions)
+            if number not in rows or rows[number]["error"] is not None
+        }
+        records, skipped, malformed = (
+            sum(row[column] or 0 for row in rows.values()) for column in ("records", "skipped", "garbled")
+        )
+        return replace(self, unread=unread, records=records, skipped=skipped, malformed=malformed)
 
     def of(self, group: str) -> Unknown | None:
         """Why the log's facts of this group are Unknown; None: they are known."""
         if self.missing is not None or not self.partitions:
             return self.missing
         return self.unread.get(log_partition(group, self.partitions))
-
-    @property
-    def complete(self) -> bool:
-        return self.missing is None and not self.unread
-
-
-def commit_log(runs: Iterable[Row], *, partitions: int, missing: Unknown | None) -> CommitLog:
-    """The log's own rows: which partitions were read to their end. A partition without a row was not read."""
-    if missing is not None or partitions == 0:
-        return CommitLog(missing=missing)
-    rows = {row["number"]: row for row in runs if row["name"] == "commit_log"}
-    unread = {
-        number: Unknown(f"__consumer_offsets[{number}] was not read to its end: {rows[number]['error']}")
-        if number in rows
-        else Unknown(f"__consumer_offsets[{number}] was not read: it has no leader")
-        for number in range(partitions)
-        if number not in rows or rows[number]["error"] is not None
-    }
-    return CommitLog(
-        partitions=partitions,
-        unread=unread,
-        records=sum(row["records"] or 0 for row in rows.values()),
-        skipped=sum(row["skipped"] or 0 for row in rows.values()),
-        malformed=sum(row["garbled"] or 0 for row in rows.values()),
-    )
 
 
 def partition_facts(
@@ -279,13 +281,15 @@ def readers_incomplete(
         return NOT_ASKED
     if listing.incomplete is not None:
         return listing.incomplete
-    if not log.complete:
-        # No broker lists the groups of a leaderless partition of the log, and no broker says so.
-        return log.missing if log.missing is not None else min(log.unread.values(), key=lambda unread: unread.reason)
+    # No broker lists the groups of a leaderless partition of the log, and no broker says so.
+    if log.missing is not None:
+        return log.missing
+    if log.unread:
+        return min(log.unread.values(), key=lambda unread: unread.reason)
     if listing.hidden_unread is not None and (log.skipped or log.malformed):
         # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
-    if log.partitions == 0 and log.missing is None:
+    if log.partitions == 0:
         if not commit_groups:
             return None
         return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")

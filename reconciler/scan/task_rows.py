@@ -172,9 +172,7 @@ def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) 
     """
     names: list[str] = []
     numbers: list[int] = []
-    readers: list[str] = []
-    committed: list[int | None] = []
-    named: list[bool] = []
+    readers: list[tuple[str, int | None, bool]] = []
     for group, answer in commits.items():
         positions: dict[str, dict[int, int]] = {}
         for topic, number, offset in () if isinstance(answer, Unknown) else answer:
@@ -182,56 +180,40 @@ def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) 
                 positions.setdefault(topic, {})[number] = offset
         for topic, by_number in positions.items():
             requested = task.readers[topic]
+            named = group in task.named.get(topic, ())
             names += [topic] * len(requested)
             numbers += requested
-            readers += [group] * len(requested)
-            committed += map(by_number.get, requested)
-            named += [group in task.named.get(topic, ())] * len(requested)
-    columns = {
-        "subject": pa.array([PARTITION] * len(names), pa.int32()),
-        "name": pa.array(names, pa.string()),
-        "number": pa.array(numbers, pa.int32()),
-        "reader": pa.StructArray.from_arrays(
-            [pa.array(values, field.type) for values, field in zip((readers, committed, named), _READER, strict=True)],
-            fields=list(_READER),
-        ),
-    }
+            readers += [(group, by_number.get(number), named) for number in requested]
     # A row per position: dictionaries would take longer than the reading.
-    arrays = [columns.get(field.name, pa.nulls(len(names), field.type)) for field in FACTS]
+    columns = {"subject": [PARTITION] * len(names), "name": names, "number": numbers, "reader": readers}
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(len(names), field.type)
+        for field in FACTS
+    ]
     return pa.record_batch(arrays, schema=FACTS)
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
     origins: dict[str, set[str]] = {}
-    for topic, groups in task.named.items():
-        for group in groups:
+    for topic, named in task.named.items():
+        for group in named:
             origins.setdefault(group, set()).add(topic)
     rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s).to_pylist()
-    activities = [row for row in rows if row["group"] is not None and row["topic"] is None]
-    needed = selected_groups(task.groups, (row["group"] for row in activities))
-    yield _rows(
-        GROUP,
-        (
-            {**row, "name": row["group"], "needed": row["group"] in needed}
-            for row in activities
+    needed = selected_groups(task.groups, {row["group"] for row in rows} - {None})
+    groups, topic_ids, logs = [], [], []
+    for row in rows:
+        group = row["group"]
+        if group is None:
+            logs.append({**row, "name": "commit_log", "number": row["log_partition"]})
+        elif row["topic"] is not None:
+            origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
+            topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
+        elif task.readers or group in needed:
             # Where readers are requested, every group counts: the log may know ids that no listing shows.
-            if task.readers or row["group"] in needed
-        ),
-    )
-    topic_ids = (row for row in rows if row["topic"] is not None)
-    yield _rows(
-        PARTITION,
-        (
-            {
-                "name": row["topic"],
-                "number": row["partition"],
-                "origin": {"group": row["group"], "committed": row["committed"], "id": row["topic_id"]},
-            }
-            for row in topic_ids
-        ),
-    )
-    logs = (row for row in rows if row["group"] is None)
-    yield _rows(RUN, ({**row, "name": "commit_log", "number": row["log_partition"]} for row in logs))
+            groups.append({**row, "name": group, "needed": group in needed})
+    yield _rows(GROUP, groups)
+    yield _rows(PARTITION, topic_ids)
+    yield _rows(RUN, logs)
 
 
 def _rows(subject: int, rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:

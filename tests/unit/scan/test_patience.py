@@ -13,7 +13,8 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.scan import requests
-from reconciler.scan.scan import Listings, LogMetadata, _chunks, _limit_s, _task
+from reconciler.scan.scan import Listings, _chunks, _limit_s, _task
+from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import ScanTask
 from tests.unit.scan.listings import groups, topic, topics
 
@@ -31,7 +32,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         partition_requests=tuple(requests.partition_requests(NEEDS, listing)),
         counted=frozenset(),
         commit_groups=frozenset(),
-        log=LogMetadata(sizes={0: log_records}, partitions=1),
+        log=CommitLog(sizes={0: log_records}, partitions=1),
     )
     reading_s = sum(chunk.seconds for chunk in _chunks(listings))
     before = time.time()

@@ -47,7 +47,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(session, "_connect", made.connect)
     monkeypatch.setattr(session, "add_package", made.ship)
     monkeypatch.setattr(session, "check_reachable", lambda _address: None)
-    monkeypatch.setattr(session, "_clear_default_session", lambda _session: None)
     yield made
     made.upload.set()
     close()

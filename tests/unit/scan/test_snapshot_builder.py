@@ -335,23 +335,22 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_with_missing_partitions() -> None:
     """Partitions with an error or without a row are unread; the counts cover the others."""
-    log = snapshot_builder.commit_log([run_row(0), run_row(2, error="no data")], partitions=3, missing=None)
+    log = CommitLog(partitions=3).with_rows([run_row(0), run_row(2, error="no data")])
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
-    assert (log.records, log.skipped, log.malformed, log.complete) == (8, 2, 4, False)
-    assert snapshot_builder.commit_log([run_row(0)], partitions=1, missing=None).complete
+    assert (log.records, log.skipped, log.malformed) == (8, 2, 4)
+    assert CommitLog(partitions=1).with_rows([run_row(0)]).unread == {}
 
 
 def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
     """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
-    nothing = snapshot_builder.commit_log([], partitions=0, missing=None)
-    assert nothing.complete
+    nothing = CommitLog().with_rows([])
+    assert (nothing.missing, nothing.unread) == (None, {})
     assert nothing.of("g") is None
-    hidden = snapshot_builder.commit_log([], partitions=0, missing=Unknown("no right"))
-    assert not hidden.complete
+    hidden = CommitLog(missing=Unknown("no right")).with_rows([])
     assert reason(hidden.of("g")) == "no right"
-    assert snapshot_builder.commit_log([], partitions=9, missing=NOT_ASKED).of("g") is NOT_ASKED
+    assert CommitLog(missing=NOT_ASKED).with_rows([]).of("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
@@ -451,6 +450,6 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     whole = topic("t")
     (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
     assert told.records == 5
-    log = snapshot_builder.commit_log(rows.runs, partitions=1, missing=None)
+    log = CommitLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
