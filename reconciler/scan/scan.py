@@ -61,7 +61,7 @@ def scan(
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
     engine: SparkTarget,
-    progress: Callable[[str], None],
+    progress: Progress,
     start: PendingSession | None = None,
 ) -> ClusterSnapshot:
     """Read everything that is requested, and no more. Facts that could not be read are Unknown.
@@ -76,9 +76,12 @@ def scan(
         table = _read(request, session, listings, start, progress)
     with gc_paused():
         rows = rows_of(table)
-        snapshot = _snapshot(request, listings, rows, session.cluster_id or "", observed_at_ms, last_purges)
-        snapshot = replace(snapshot, partitions=refresh_watermarks(session, snapshot.partitions))
-    progress(_summary(snapshot, rows))
+        snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
+    read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
+    progress(
+        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
+        f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
+    )
     return snapshot
 
 
@@ -103,10 +106,10 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
-    topics = list_topics(session)
-    log = futures.submit(lambda: describe_log(session, topics) if with_groups else CommitLog(missing=NOT_ASKED))
-    names = set(requests.selected_topics(request, topics.topics)) | requests.exact_topics(request)
-    topics = describe_topics(session, topics, names)
+    listed = list_topics(session)
+    log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
+    names = set(requests.selected_topics(request, listed.topics)) | requests.exact_topics(request)
+    topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
     policies = futures.submit(lambda: cleanup_policies(session, requests.topics_with_offsets(request, topics)))
     commit_log = log.result()
@@ -138,55 +141,13 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     return CommitLog(partitions=count, sizes=log_sizes(session, led))
 
 
-def _chunks(listings: Listings) -> tuple[Chunk, ...]:
-    # A request for a coordinator creates the commit log where there is none, and no group has committed then.
-    no_commits = listings.log.partitions == 0 and listings.log.missing is None
-    # The slow chunks first, so that no single task ends late.
-    return (
-        *requests.log_chunks(listings.log.sizes),
-        *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        *requests.commit_chunks(() if no_commits else listings.commit_groups),
-    )
-
-
-def _task(request: ScanRequest, session: KafkaSession, listings: Listings, reading_s: float) -> ScanTask:
-    readers: dict[str, list[int]] = {}
-    named: dict[str, frozenset[str]] = {}
-    for part in listings.partition_requests:
-        if part.readers or part.named:
-            readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
-            named[part.topic] = named.get(part.topic, frozenset()) | part.named
-    return ScanTask(
-        connection=session.connection,
-        readers={topic: _compact(numbers) for topic, numbers in readers.items()},
-        named=named,
-        groups=request.groups,
-        # One bound for all chunks: a silent broker is not waited for in each of them. It includes the reading
-        # time: late chunks once had five seconds left of the whole patience.
-        until_s=time.time() + reading_s + session.timeout_s,
-        log_limit_s=_LOG_START_S + session.timeout_s + sum(listings.log.sizes.values()) / _SLOWEST_RECORDS_PER_S,
-    )
-
-
-def _limit_s(task: ScanTask, reading_s: float) -> float:
-    """Upper bound of the query: the patience of several steps in a row, the reading time and the commit log."""
-    return 6 * task.connection.timeout_s + reading_s + task.log_limit_s
-
-
-def _compact(numbers: list[int]) -> tuple[int, ...] | range:
-    all_numbers = range(len(numbers))
-    return all_numbers if sorted(numbers) == list(all_numbers) else tuple(numbers)
-
-
 def _read(
     request: ScanRequest, session: KafkaSession, listings: Listings, start: PendingSession | None, progress: Progress
 ) -> pa.Table:
-    chunks = _chunks(listings)
-    reading_s = sum(chunk.seconds for chunk in chunks)
-    task = _task(request, session, listings, reading_s)
+    chunks, task, limit_s = _divide(request, session, listings)
     if start is not None and chunks:
         progress("waiting for Spark")
-        return run_query(start.result(), task, chunks, limit_s=_limit_s(task, reading_s), progress=progress)
+        return run_query(start.result(), task, chunks, limit_s=limit_s, progress=progress)
     if start is not None:
         start.abandon()
     # Without Spark only the commits of a few groups are read: one row per group.
@@ -194,43 +155,70 @@ def _read(
     return pa.Table.from_batches(batches, schema=FACTS)
 
 
+def _divide(
+    request: ScanRequest, session: KafkaSession, listings: Listings
+) -> tuple[tuple[Chunk, ...], ScanTask, float]:
+    """The chunks, what their tasks share, and the time limit of all of them in seconds."""
+    # A request for a coordinator creates the commit log where there is none, and no group has committed then.
+    no_commits = listings.log.partitions == 0 and listings.log.missing is None
+    # The slow chunks first, so that no single task ends late.
+    chunks: tuple[Chunk, ...] = (
+        *requests.log_chunks(listings.log.sizes),
+        *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        *requests.commit_chunks(() if no_commits else listings.commit_groups),
+    )
+    readers: dict[str, list[int]] = {}
+    named: dict[str, frozenset[str]] = {}
+    for part in listings.partition_requests:
+        if part.readers or part.named:
+            readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
+            named[part.topic] = named.get(part.topic, frozenset()) | part.named
+    reading_s = sum(chunk.seconds for chunk in chunks)
+    log_limit_s = _LOG_START_S + session.timeout_s + sum(listings.log.sizes.values()) / _SLOWEST_RECORDS_PER_S
+    task = ScanTask(
+        connection=session.connection,
+        readers={
+            # A range is pickled in a few bytes.
+            topic: range(len(numbers)) if sorted(numbers) == list(range(len(numbers))) else numbers
+            for topic, numbers in readers.items()
+        },
+        named=named,
+        groups=request.groups,
+        # One bound for all chunks: a silent broker is not waited for in each of them. It includes the reading
+        # time: late chunks once had five seconds left of the whole patience.
+        until_s=time.time() + reading_s + session.timeout_s,
+        log_limit_s=log_limit_s,
+    )
+    # The patience of several steps in a row, the reading time and the commit log.
+    return chunks, task, 6 * session.timeout_s + reading_s + log_limit_s
+
+
 def _snapshot(
     request: ScanRequest,
+    session: KafkaSession,
     listings: Listings,
     rows: Rows,
-    cluster_id: str,
     observed_at_ms: int,
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
     log = (listings.log if request.commit_log else CommitLog(missing=NOT_ASKED)).with_rows(rows.runs)
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
-    policies = listings.policies.result()
-    topics = {
-        facts.name: facts for facts in snapshot_builder.topic_facts(listings.topics, policies, rows, listings.counted)
-    }
+    topics = snapshot_builder.topic_facts(listings.topics, listings.policies.result(), rows, listings.counted)
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
         # Of the brokers that were read: the addresses may lead to another cluster than at the start of the run.
-        cluster_id=listings.topics.cluster_id or cluster_id,
+        cluster_id=listings.topics.cluster_id or session.cluster_id or "",
         observed_at_ms=observed_at_ms,
         brokers=listings.topics.brokers,
         topics=topics,
-        groups={facts.group: facts for facts in snapshot_builder.group_facts(request, listings.groups, rows, log)},
-        partitions={facts.partition: facts for facts in partitions},
+        groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
+        partitions=refresh_watermarks(session, partitions),
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,
         readers_incomplete=snapshot_builder.readers_incomplete(
             request, listings.commit_groups, listings.groups, rows, log
         ),
         cluster_records=snapshot_builder.cluster_records(request, topics.values()),
-    )
-
-
-def _summary(snapshot: ClusterSnapshot, rows: Rows) -> str:
-    read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
-    return (
-        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['commit_log']:,} records of the commit log "
-        f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
     )
 
 

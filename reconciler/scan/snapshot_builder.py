@@ -4,7 +4,7 @@ Decided here: what makes a fact Unknown, and when listings and readers are compl
 its facts Unknown, too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -121,14 +121,16 @@ def partition_facts(
     rows: Rows,
     log: CommitLog,
     last_purges: Mapping[TopicPartition, int] | Unknown,
-) -> Iterator[PartitionFacts]:
+) -> dict[TopicPartition, PartitionFacts]:
     """Facts of every requested partition."""
+    facts: dict[TopicPartition, PartitionFacts] = {}
     for request in requests:
         for listed in request.partitions:
             purge: int | Unknown | None = NOT_ASKED
             if request.last_purge:
                 purge = last_purges if isinstance(last_purges, Unknown) else last_purges.get(listed.partition)
-            yield _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+            facts[listed.partition] = _partition(request, listed, rows.partitions.get(listed.partition), log, purge)
+    return facts
 
 
 def _partition(
@@ -191,16 +193,13 @@ def _readers(
         group, committed = reader["group"], reader["committed"]
         if not request.readers and group not in request.named:
             continue
-        if committed is None:
-            if isinstance(log_start, Unknown):
-                return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
-            readers.append(ConsumerPosition(group, log_start, implied=True))
-        elif group in request.named:
-            readers.append(
-                ConsumerPosition(group, committed, topic_id=_origin(group, committed, origins.get(group, ()), log))
-            )
+        if committed is not None:
+            topic_id = _origin(group, committed, origins.get(group, ()), log) if group in request.named else NOT_ASKED
+            readers.append(ConsumerPosition(group, committed, topic_id=topic_id))
+        elif isinstance(log_start, Unknown):
+            return Unknown(f"where {group!r} would start reading is unknown, {log_start.reason}")
         else:
-            readers.append(ConsumerPosition(group, committed))
+            readers.append(ConsumerPosition(group, log_start, implied=True))
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
@@ -218,8 +217,9 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
     return Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
 
 
-def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> Iterator[GroupFacts]:
+def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
     """All listed groups, and ids that only the old list call or the commit log knows."""
+    groups: dict[str, GroupFacts] = {}
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
     requested = selected_groups(request.groups, names)
     with_activity = selected_groups([part for part in request.groups if part.activity], names)
@@ -230,7 +230,8 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
         if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
             facts = replace(facts, type=GroupType(seems))
-        yield _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
+        groups[name] = _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
+    return groups
 
 
 def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool) -> GroupFacts:
@@ -307,14 +308,16 @@ def topic_facts(
     policies: Mapping[str, frozenset[str] | Unknown],
     rows: Rows,
     counted: frozenset[str],
-) -> Iterator[TopicFacts]:
+) -> dict[str, TopicFacts]:
     """All listed topics."""
-    for name, topic in sorted(listing.topics.items()):
-        yield replace(
+    return {
+        name: replace(
             topic,
             cleanup_policy=policies.get(name, NOT_ASKED),
             records=_records(topic, listing, rows.topics.get(name)) if name in counted else NOT_ASKED,
         )
+        for name, topic in sorted(listing.topics.items())
+    }
 
 
 def _records(topic: TopicFacts, listing: TopicListing, row: Row | None) -> int | Unknown:

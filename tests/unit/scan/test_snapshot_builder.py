@@ -57,7 +57,7 @@ def facts(
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
 ) -> PartitionFacts:
     rows = Rows({} if row is None else {T0: row}, {}, {}, [])
-    (found,) = snapshot_builder.partition_facts([asked], rows, log, purges)
+    (found,) = snapshot_builder.partition_facts([asked], rows, log, purges).values()
     return found
 
 
@@ -200,7 +200,7 @@ def group_facts(
     row: Row | None, *, needs: ScanRequest = NEEDS_ACTIVITY, listing: GroupListing | None = None, log: CommitLog = READ
 ) -> Any:
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    found = {each.group: each for each in snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)}
+    found = snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)
     return found.get("g")
 
 
@@ -359,24 +359,17 @@ def test_topic_records() -> None:
     broken = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "unread": 0}, "w": {"records": 5, "unread": 0}}, [])
     counted = frozenset({"t", "w", "e", "b"})
-    found = {
-        each.name: each
-        for each in snapshot_builder.topic_facts(
-            topics(two, whole, empty, broken), {"w": frozenset({"delete"})}, rows, counted
-        )
-    }
+    found = snapshot_builder.topic_facts(topics(two, whole, empty, broken), {"w": frozenset({"delete"})}, rows, counted)
     assert "1 of 2 partitions" in reason(found["t"].records)
     assert (found["w"].records, found["w"].cleanup_policy, found["w"].partitions) == (5, frozenset({"delete"}), 1)
     assert found["e"].records == 0
     assert reason(found["b"].records) == reason(found["b"].partitions) == "metadata"
-    without = {
-        each.name: each for each in snapshot_builder.topic_facts(topics(whole), {}, Rows({}, {}, {}, []), counted)
-    }
+    without = snapshot_builder.topic_facts(topics(whole), {}, Rows({}, {}, {}, []), counted)
     assert "no answer" in reason(without["w"].records)
     failed = Rows({}, {}, {"w": {"records": 5, "unread": 1}}, [])
-    (told,) = snapshot_builder.topic_facts(topics(whole), {}, failed, counted)
+    (told,) = snapshot_builder.topic_facts(topics(whole), {}, failed, counted).values()
     assert "1 of 1 partitions" in reason(told.records)
-    (other,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset())
+    (other,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset()).values()
     assert other.records is NOT_ASKED
 
 
@@ -385,10 +378,10 @@ def test_cluster_records() -> None:
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
     counted = frozenset({"a", "b"})
-    found = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted))
+    found = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), found) == 11
     assert snapshot_builder.cluster_records(ScanRequest(), found) is NOT_ASKED
-    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted))
+    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted).values())
     assert "no answer" in reason(snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short))
 
 
@@ -430,7 +423,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     rows = rows_of(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
-    found = {each.group: each for each in snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)}
+    found = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
     assert found["g"] == group_facts(group_row())
     assert (found["s"].listed, found["s"].type) == (False, GroupType.SHARE)
     assert "3 commits of the group" in reason(found["h"].commits)
@@ -443,12 +436,12 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         rows,
         READ,
         NO_PURGES,
-    )
+    ).values()
     assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
     assert reason(unread.high_watermark) == "no answer"
     whole = topic("t")
-    (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
+    (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"})).values()
     assert told.records == 5
     log = CommitLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
