@@ -29,21 +29,17 @@ from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_top
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.model.snapshot import PartitionFacts
 from reconciler.scan import requests
 from reconciler.scan.code_archive import add_package
+from reconciler.scan.export import PARTITION_COLUMNS, known_or_none
 from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionsChunk
 from reconciler.scan.scan import describe_log
 from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
-_METADATA = [
-    pa.field("topic_id", pa.string()),
-    pa.field("leader", pa.int32()),
-    pa.field("replicas", pa.list_(pa.int32())),
-    pa.field("in_sync", pa.list_(pa.int32())),
-]
-PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *_METADATA])
+_METADATA = ("topic_id", "leader", "replicas", "in_sync")
+PARTITIONS_WITH_METADATA = pa.schema([*PARTITIONS, *(PARTITION_COLUMNS.field(name) for name in _METADATA)])
 
 Metadata = Mapping[str, Any]
 """The columns of a partition that its topic's listing knows."""
@@ -112,14 +108,12 @@ class KafkaSource(DataSource, DataSourceReader):
         with closing(KafkaSession(Options.parse(self.options).connection)) as session:
             yield from self.rows(session, partition.value)
 
-    @staticmethod
     @abstractmethod
-    def chunks(session: KafkaSession, options: Options) -> Iterable[Any]:
+    def chunks(self, session: KafkaSession, options: Options) -> Iterable[Any]:
         """In the driver: the chunks, of which each becomes a Spark partition."""
 
-    @staticmethod
     @abstractmethod
-    def rows(session: KafkaSession, chunk: Any) -> Iterator[pa.RecordBatch]:
+    def rows(self, session: KafkaSession, chunk: Any) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of one chunk."""
 
 
@@ -129,8 +123,7 @@ class KafkaPartitions(KafkaSource):
     NAME = "kafka_partitions"
     SCHEMA = PARTITIONS_WITH_METADATA
 
-    @staticmethod
-    def chunks(session: KafkaSession, options: Options) -> Iterator[tuple[PartitionsChunk, list[Metadata]]]:
+    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[PartitionsChunk, list[Metadata]]]:
         topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
         request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
@@ -143,8 +136,7 @@ class KafkaPartitions(KafkaSource):
         if metadata:
             yield PartitionsChunk(()), list(metadata.values())
 
-    @staticmethod
-    def rows(session: KafkaSession, chunk: tuple[PartitionsChunk, list[Metadata]]) -> Iterator[pa.RecordBatch]:
+    def rows(self, session: KafkaSession, chunk: tuple[PartitionsChunk, list[Metadata]]) -> Iterator[pa.RecordBatch]:
         offsets, metadata = chunk
         answers = offset_batch(offsets.requests, read_offsets(session, offsets.requests)).to_pylist()
         rows = {(row["topic"], row["partition"]): row for row in answers}
@@ -161,13 +153,11 @@ class KafkaGroupCommits(KafkaSource):
     NAME = "kafka_group_commits"
     SCHEMA = GROUP_COMMITS
 
-    @staticmethod
-    def chunks(session: KafkaSession, options: Options) -> list[CommitsChunk]:
+    def chunks(self, session: KafkaSession, options: Options) -> list[CommitsChunk]:
         listing = _complete(list_groups(session, hidden=False))
         return requests.commit_chunks(requests.selected_groups([GroupRequest(groups=options.groups)], listing.groups))
 
-    @staticmethod
-    def rows(session: KafkaSession, chunk: CommitsChunk) -> Iterator[pa.RecordBatch]:
+    def rows(self, session: KafkaSession, chunk: CommitsChunk) -> Iterator[pa.RecordBatch]:
         return map(commit_batch, read_commits(session, chunk.groups, isolated=is_retry()))
 
 
@@ -177,16 +167,14 @@ class KafkaCommitLog(KafkaSource):
     NAME = "kafka_commit_log"
     SCHEMA = COMMIT_LOG
 
-    @staticmethod
-    def chunks(session: KafkaSession, options: Options) -> list[LogChunk]:  # noqa: ARG004 - of every source
+    def chunks(self, session: KafkaSession, options: Options) -> list[LogChunk]:  # noqa: ARG002 - of every source
         log = describe_log(session, _complete(list_topics(session)))
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
         return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
-    @staticmethod
-    def rows(session: KafkaSession, chunk: LogChunk) -> Iterator[pa.RecordBatch]:
+    def rows(self, session: KafkaSession, chunk: LogChunk) -> Iterator[pa.RecordBatch]:
         yield read_commit_log(session, chunk.partitions)
 
 
@@ -206,5 +194,4 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _metadata(facts: PartitionFacts) -> Metadata:
     row = {"topic": facts.partition.topic, "partition": facts.partition.partition}
-    known = {field.name: getattr(facts, field.name) for field in _METADATA}
-    return row | {name: None if isinstance(fact, Unknown) else fact for name, fact in known.items()}
+    return row | {name: known_or_none(getattr(facts, name)) for name in _METADATA}

@@ -1,7 +1,7 @@
 """Writes a snapshot as Parquet. docs/scan.md documents the columns; a null was not read."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
         "topics": len(snapshot.topics),
         "groups": len(snapshot.groups),
         "partitions": len(snapshot.partitions),
-        "cluster_records": _known(snapshot.cluster_records),
+        "cluster_records": known_or_none(snapshot.cluster_records),
         "incomplete": {name: fact.reason for name, fact in incomplete.items() if fact is not None},
     }
 
@@ -94,7 +94,7 @@ def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
 def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, Any]:
     readers: Any = facts.readers
     if not isinstance(readers, Unknown):
-        readers = [{**asdict(reader), "topic_id": _known(reader.topic_id)} for reader in readers]
+        readers = [{**asdict(reader), "topic_id": known_or_none(reader.topic_id)} for reader in readers]
     row = _row(
         facts,
         PARTITION_COLUMNS,
@@ -103,24 +103,14 @@ def _partition(snapshot: ClusterSnapshot, facts: PartitionFacts) -> dict[str, An
         offsets_at=[(at, offset) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unknown)],
         readers=readers,
     )
-    row["unread"] += _unread_within(snapshot, facts)
+    # Values that are missing inside a column.
+    inside: dict[str, object] = {f"offsets_at[{at}]": offset for at, offset in facts.offsets_at.items()}
+    if not isinstance(facts.readers, Unknown):
+        # A request for named groups only returns no other group.
+        inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
+        inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in facts.readers}
+    row["unread"] += _reasons(inside)
     return row
-
-
-def _unread_within(snapshot: ClusterSnapshot, facts: PartitionFacts) -> Iterator[tuple[str, str]]:
-    """Place and reason of each value that is missing inside a column."""
-    for at, offset in facts.offsets_at.items():
-        if isinstance(offset, Unknown):
-            yield f"offsets_at[{at}]", offset.reason
-    if isinstance(facts.readers, Unknown):
-        return
-    # A request for named groups only returns no other group.
-    missing = NOT_ASKED if facts.readers_below == NOT_ASKED else snapshot.readers_incomplete
-    if missing is not None:
-        yield "readers", missing.reason
-    for reader in facts.readers:
-        if isinstance(reader.topic_id, Unknown):
-            yield f"readers[{reader.group}].topic_id", reader.topic_id.reason
 
 
 def _group(facts: GroupFacts) -> dict[str, Any]:
@@ -138,11 +128,15 @@ def _topic(facts: TopicFacts) -> dict[str, Any]:
 def _row(facts: object, schema: pa.Schema, **columns: Any) -> dict[str, Any]:
     """Facts by column, those in `columns` instead of the attribute. `unread`: column and reason of each Unknown."""
     values = {name: columns[name] if name in columns else getattr(facts, name) for name in schema.names[:-1]}
-    unread = [(name, value.reason) for name, value in values.items() if isinstance(value, Unknown)]
-    return {**{name: _known(value) for name, value in values.items()}, "unread": unread}
+    return {**{name: known_or_none(value) for name, value in values.items()}, "unread": _reasons(values)}
 
 
-def _known(fact: Any) -> Any:
+def _reasons(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(name, value.reason) for name, value in values.items() if isinstance(value, Unknown)]
+
+
+def known_or_none(fact: Any) -> Any:
+    """The fact; None where it is Unknown."""
     return None if isinstance(fact, Unknown) else fact
 
 

@@ -147,5 +147,4 @@ def _java() -> Path:
 def _spark_home() -> Path:
     import pyspark
 
-    home = os.environ.get("SPARK_HOME")
-    return Path(home) if home else Path(pyspark.__file__).parent
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

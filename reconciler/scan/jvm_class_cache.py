@@ -15,8 +15,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 _LOG = logging.getLogger(__name__)
 
 _TRIES = 3
@@ -83,6 +81,9 @@ def write_at_next_start(java: Path, jars: Path) -> bool:
 
 def _archive(java: Path, jars: Path) -> Path:
     """A name that changes with Java and with the jars, so that an outdated archive is not tried again."""
+    # Imported here, because a Spark Connect server that runs the data sources may lack it.
+    import platformdirs
+
     real = java.resolve()
     identity = (str(real), real.stat().st_mtime_ns, str(jars), jars.stat().st_mtime_ns)
     folder = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / "spark"

@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 _SLICE_S = 0.25
 _INTERRUPT_LIMIT_S = 3.0
 _PROGRESS_EVERY_S = 2.0
-_ROWS_PER_SHUFFLE_PARTITION = 50_000
-_SOURCES = (
-    (PartitionsChunk, "partitions", 1),
-    (CommitsChunk, "groups", 50),
-    (LogChunk, "partitions of the commit log", 100),
-)
-"""Chunks of each source, what their size counts, and a rough number of rows per unit that enter the shuffle."""
+_CHUNKS_PER_SHUFFLE_PARTITION = 3
+_UNITS = {PartitionsChunk: "partitions", CommitsChunk: "groups", LogChunk: "partitions of the commit log"}
+"""What the size of a chunk counts."""
 
 
 def run_query(
@@ -47,13 +43,12 @@ def run_query(
     Raises ScanFailed after `limit_s` or if Spark gives up. Ctrl-C stops the Spark session, too.
     """
     tag = f"reconciler-{uuid.uuid4().hex}"
-    sizes = [sum(chunk.size for chunk in chunks if isinstance(chunk, source)) for source, _, _ in _SOURCES]
-    subjects = ", ".join(f"{size:,} {unit}" for size, (_, unit, _) in zip(sizes, _SOURCES, strict=True) if size)
-    rows = sum(size * per_unit for size, (_, _, per_unit) in zip(sizes, _SOURCES, strict=True))
+    sizes = {unit: sum(chunk.size for chunk in chunks if type(chunk) is kind) for kind, unit in _UNITS.items()}
+    subjects = ", ".join(f"{size:,} {unit}" for unit, size in sizes.items() if size)
 
     def query() -> pa.Table:
         session.addTag(tag)
-        return _frame(session, task, chunks, rows).toArrow()
+        return _frame(session, task, chunks).toArrow()
 
     def interrupt() -> bool:
         """Cancel the query; whether Spark answered. A session that hangs is useless."""
@@ -84,8 +79,8 @@ def run_query(
     return future.result()
 
 
-def _frame(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk], rows: int) -> "DataFrame":
-    """The reduced rows of all chunks. `rows`: estimated number of input rows."""
+def _frame(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk]) -> "DataFrame":
+    """The reduced rows of all chunks."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -95,7 +90,7 @@ def _frame(session: "SparkSession", task: ScanTask, chunks: Sequence[Chunk], row
     )
     # Each of the other columns has at most one value per subject.
     values = [name for name in FACTS.names if name not in {*KEYS, *SUMS, "reader", "origin"}]
-    distributed = facts.repartition(max(1, min(200, -(-rows // _ROWS_PER_SHUFFLE_PARTITION))), *KEYS)
+    distributed = facts.repartition(min(200, -(-count // _CHUNKS_PER_SHUFFLE_PARTITION)), *KEYS)
     grouped = distributed.groupBy(*KEYS).agg(
         *[f.max(name).alias(name) for name in values],
         *[f.sum(name).alias(name) for name in SUMS],

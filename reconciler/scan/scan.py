@@ -73,7 +73,16 @@ def scan(
     with nullcontext(start) if start is not None else start_session(request, engine) as start:
         with gc_paused():
             listings = _list(request, session, progress)
-        table = _read(request, session, listings, start, progress)
+        chunks, task, limit_s = _divide(request, session, listings)
+        if start is not None and chunks:
+            progress("waiting for Spark")
+            table = run_query(start.result(), task, chunks, limit_s=limit_s, progress=progress)
+        else:
+            if start is not None:
+                start.abandon()
+            # Without Spark only the commits of a few groups are read: one row per group.
+            batches = [batch for chunk in chunks for batch in read_chunk(task, chunk, isolated=True)]
+            table = pa.Table.from_batches(batches, schema=FACTS)
     with gc_paused():
         rows = rows_of(table)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
@@ -139,20 +148,6 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
         return CommitLog(missing=count)
     led = [facts for facts in topics.partitions[COMMIT_LOG_TOPIC] if isinstance(facts.leader, int)]
     return CommitLog(partitions=count, sizes=log_sizes(session, led))
-
-
-def _read(
-    request: ScanRequest, session: KafkaSession, listings: Listings, start: PendingSession | None, progress: Progress
-) -> pa.Table:
-    chunks, task, limit_s = _divide(request, session, listings)
-    if start is not None and chunks:
-        progress("waiting for Spark")
-        return run_query(start.result(), task, chunks, limit_s=limit_s, progress=progress)
-    if start is not None:
-        start.abandon()
-    # Without Spark only the commits of a few groups are read: one row per group.
-    batches = [batch for chunk in chunks for batch in read_chunk(task, chunk, isolated=True)]
-    return pa.Table.from_batches(batches, schema=FACTS)
 
 
 def _divide(

@@ -284,13 +284,13 @@ def check_reachable(remote: str) -> None:
     """Raise ScanFailed where no server listens. The client library would retry for minutes."""
     address = urlsplit(remote)
     try:
-        port = address.port or _CONNECT_PORT
+        host, port = address.hostname, address.port or _CONNECT_PORT
     except ValueError:
-        port = None
-    if port is None or address.scheme != "sc" or not address.hostname:
+        host = None
+    if address.scheme != "sc" or not host:
         raise ScanFailed(f"{remote} is no address of a Spark Connect server: use sc://HOST:PORT")
     try:
-        socket.create_connection((address.hostname, port), timeout=_CONNECT_LIMIT_S).close()
+        socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
     except OSError as error:
         raise ScanFailed(
             f"no Spark Connect server at {remote}: {error}; start one, correct --spark-remote, or leave it out to use local[*]"
@@ -316,5 +316,4 @@ def _target_name(engine: SparkTarget) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of a Java or gRPC error; the other lines are the stack."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    return str(error).strip().partition("\n")[0] or type(error).__name__
