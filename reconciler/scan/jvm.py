@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import ScanFailed
-from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive, write_at_next_start
+from reconciler.scan.jvm_class_cache import WRITING_LIMIT_S, ClassCache, select_archive
 
 _STOP_LIMIT_S = 10.0
 _HURRIED_S = 2.0
@@ -72,10 +72,10 @@ def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limi
     """
     from pyspark.java_gateway import launch_gateway
 
-    java = _java()
+    java = find_java()
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     answer = folder / "gateway"
-    home = _spark_home()
+    home = spark_home()
     class_data = ClassCache()
     if properties.get(FLAGS_PROPERTY) == FLAGS:
         class_data = select_archive(java, home / "jars", folder)
@@ -97,7 +97,10 @@ def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limi
     while not answer.is_file():
         reason = None
         if process.poll() is not None or time.monotonic() > limit:
-            reason = _failure_reason(jvm)
+            log_path = jvm.keep_log()
+            reason = f"Spark's JVM did not start; its log is {log_path}"
+            if "UnsupportedClassVersionError" in log_path.read_text(errors="replace"):
+                reason = f"Java 17 or later is needed, and {java} is older: install one, or set JAVA_HOME"
         elif abandoned.wait(0.02):
             reason = "the scan was given up while Spark was starting"
         if reason is not None:
@@ -117,22 +120,7 @@ def start_jvm(properties: Mapping[str, str], abandoned: threading.Event, *, limi
     return jvm
 
 
-def ask_for_archive() -> bool:
-    """Make the next local JVM write an archive of its classes; False if there is one.
-
-    Raises ScanFailed without Java, and OSError.
-    """
-    return write_at_next_start(_java(), _spark_home() / "jars")
-
-
-def _failure_reason(jvm: Jvm) -> str:
-    log = jvm.keep_log()
-    if "UnsupportedClassVersionError" in log.read_text(errors="replace"):
-        return f"Java 17 or later is needed, and {_java()} is older: install one, or set JAVA_HOME"
-    return f"Spark's JVM did not start; its log is {log}"
-
-
-def _java() -> Path:
+def find_java() -> Path:
     """The `java` in JAVA_HOME, or else on PATH. Raises ScanFailed."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
@@ -144,7 +132,8 @@ def _java() -> Path:
     return Path(java)
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """The folder of Spark: SPARK_HOME, or that of pyspark."""
     import pyspark
 
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

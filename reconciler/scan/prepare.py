@@ -9,7 +9,8 @@ import sys
 
 from reconciler.errors import ReconcilerError
 from reconciler.kafka.connect import Connection
-from reconciler.scan.jvm import ask_for_archive
+from reconciler.scan.jvm import find_java, spark_home
+from reconciler.scan.jvm_class_cache import write_at_next_start
 from reconciler.scan.query import run_query
 from reconciler.scan.requests import CommitsChunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
@@ -21,7 +22,7 @@ _LIMIT_S = 120.0
 def main() -> None:
     """Write the archive if there is none. A failure is only a warning: scans work without an archive."""
     try:
-        if ask_for_archive():
+        if write_at_next_start(find_java(), spark_home() / "jars"):
             session = PendingSession(SparkTarget()).result()
             # The discard port, where no server listens: a query that reads nothing loads the same classes.
             no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)

@@ -22,7 +22,6 @@ from reconciler.scan.task_rows import FACTS, GROUP, KEYS, SUMS, ScanTask, read_c
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SLICE_S = 0.25
 _INTERRUPT_LIMIT_S = 3.0
 _PROGRESS_EVERY_S = 2.0
 _CHUNKS_PER_SHUFFLE_PARTITION = 3
@@ -56,19 +55,18 @@ def run_query(
 
     future = futures.submit(query)
     progress(f"reading {subjects}")
-    started = reported = monotonic()
+    started = monotonic()
     try:
+        futures.wait(future, min(_PROGRESS_EVERY_S, limit_s))
         while not future.done():
-            futures.wait(future, _SLICE_S)
-            now = monotonic()
-            if now - started > limit_s:
+            elapsed_s = monotonic() - started
+            if elapsed_s > limit_s:
                 hint = log_hint()
                 if not interrupt():
                     close(at_once=True)
                 raise ScanFailed(f"Spark had not read {subjects} after {limit_s:.0f} s{hint}")
-            if now - reported > _PROGRESS_EVERY_S:
-                reported = now
-                progress(f"reading {subjects} ({now - started:.0f} s)")
+            progress(f"reading {subjects} ({elapsed_s:.0f} s)")
+            futures.wait(future, min(_PROGRESS_EVERY_S, limit_s - elapsed_s))
     except KeyboardInterrupt:
         interrupt()
         close(at_once=True)

@@ -228,16 +228,14 @@ def refresh_watermarks(
     leaves the first value in place: the commit stays unproven then.
     """
     refreshed = dict(partitions)
-    requests = requests_by_leader(facts for facts in partitions.values() if _is_overtaken(facts))
-    for partition, (_log_start, end) in read_watermarks(session, requests).items():
+    overtaken = (
+        facts
+        for facts in partitions.values()
+        if not isinstance(facts.high_watermark, Unknown) and not isinstance(facts.readers, Unknown)
+        if any(reader.committed > facts.high_watermark for reader in facts.readers)
+    )
+    for partition, (_log_start, end) in read_watermarks(session, requests_by_leader(overtaken)).items():
         facts = partitions[partition]
         if isinstance(end, int) and isinstance(facts.high_watermark, int) and end > facts.high_watermark:
             refreshed[partition] = replace(facts, high_watermark=end)
     return refreshed
-
-
-def _is_overtaken(facts: PartitionFacts) -> bool:
-    end = facts.high_watermark
-    if isinstance(end, Unknown) or isinstance(facts.readers, Unknown):
-        return False
-    return any(reader.committed > end for reader in facts.readers)

@@ -172,11 +172,11 @@ def log_hint() -> str:
 
 
 def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
+    if engine.remote:
+        # Fails sooner than the session of a server that is gone.
+        check_reachable(engine.remote)
     handle = _current
     if handle is not None:
-        if engine.remote:
-            # Fails sooner than the session of a server that is gone.
-            check_reachable(engine.remote)
         if handle.has_code and _alive(handle):
             return handle.session
         _LOG.info("spark=gone")
@@ -201,7 +201,6 @@ def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
 def _connect(engine: SparkTarget) -> SessionHandle:
     from pyspark.sql import SparkSession
 
-    check_reachable(str(engine.remote))
     builder = SparkSession.builder.remote(str(engine.remote))
     # The client hides a server's warning about a setting that it does not know or allow.
     for name, value in (dict(_CONSISTENT_RETRY) | dict(engine.conf)).items():
