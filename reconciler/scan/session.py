@@ -69,6 +69,9 @@ class SparkTarget:
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return f"the Spark Connect server {self.remote}" if self.remote else f"Spark at {self.master}"
+
 
 class TimedCall:
     """A call into Spark with a time limit: neither py4j nor gRPC sets a deadline.
@@ -114,7 +117,7 @@ class PendingSession:
             return self._future.result(timeout=_START_LIMIT_S)
         except TimeoutError:
             self.abandon()
-            raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {_target_name(self._engine)}") from None
+            raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {self._engine}") from None
 
     def abandon(self) -> None:
         """Give up the session. A starting JVM is ended before this returns; `close` ends a running one."""
@@ -190,7 +193,7 @@ def _open(engine: SparkTarget, abandoned: threading.Event) -> "SparkSession":
         raise
     except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
         _LOG.debug("spark_start=failed", exc_info=error)
-        message = f"{_target_name(engine)} did not start a session: {first_line(error)}{log_hint()}"
+        message = f"{engine} did not start a session: {first_line(error)}{log_hint()}"
         # After an abandoned start, the current session may be another one.
         if not abandoned.is_set() or _current is handle:
             close(at_once=True)
@@ -307,10 +310,6 @@ def _release_remote(session: "SparkSession") -> None:
         session.client.release_session()
     finally:
         session.client.close()
-
-
-def _target_name(engine: SparkTarget) -> str:
-    return f"the Spark Connect server {engine.remote}" if engine.remote else f"Spark at {engine.master}"
 
 
 def first_line(error: BaseException) -> str:

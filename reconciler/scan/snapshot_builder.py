@@ -25,7 +25,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan.requests import PartitionRequest, selected_groups
-from reconciler.scan.task_rows import COLUMNS, GROUP, PARTITION, RUN, TOPIC
+from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
 
 _LISTED_TYPES = ("classic", "consumer")
 """Types in the log that prove nothing: a group of these types would be in the current list call.
@@ -33,7 +33,6 @@ _LISTED_TYPES = ("classic", "consumer")
 A Connect group starts with a record without a protocol, which reads as classic.
 """
 _LOG_ONLY = Unknown("state: only the commit log knows this group")
-_NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 
 Row = Mapping[str, Any]
 
@@ -53,18 +52,16 @@ def rows_of(table: pa.Table) -> Rows:
     # Imported here, where pandas has already loaded it; a module-level import would delay every command.
     from pyarrow import compute as pc
 
-    by_subject: dict[int, list[Row]] = {subject: [] for subject in COLUMNS}
-    for batch in table.to_batches(max_chunksize=50_000):
-        for subject, columns in COLUMNS.items():
-            of_subject = batch.filter(pc.equal(batch.column("subject"), subject))
-            names = [name for name in ("name", "number", *columns) if name in batch.schema.names]
-            values = zip(*(of_subject.column(name).to_pylist() for name in names), strict=True)
-            by_subject[subject].extend(dict(zip(names, row, strict=True)) for row in values)
+    def select_rows(subject: int) -> list[Row]:
+        columns = [name for name in ("name", "number", *COLUMNS[subject]) if name in table.column_names]
+        rows: list[Row] = table.filter(pc.equal(table["subject"], subject)).select(columns).to_pylist()
+        return rows
+
     return Rows(
-        partitions={TopicPartition(row["name"], row["number"]): row for row in by_subject[PARTITION]},
-        groups={row["name"]: row for row in by_subject[GROUP]},
-        topics={row["name"]: row for row in by_subject[TOPIC]},
-        runs=by_subject[RUN],
+        partitions={TopicPartition(row["name"], row["number"]): row for row in select_rows(PARTITION)},
+        groups={row["name"]: row for row in select_rows(GROUP)},
+        topics={row["name"]: row for row in select_rows(TOPIC)},
+        runs=select_rows(RUN),
     )
 
 
@@ -245,7 +242,7 @@ def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool
             f"the commit log holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}"
         )
         reason = "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
-        row, unread = {**row, **_NO_COMMITS}, Unknown(f"{difference}: {reason}")
+        row, unread = {**row, **dict.fromkeys(COMMITS)}, Unknown(f"{difference}: {reason}")
     last: int | Unknown = NOT_ASKED
     newest: tuple[int, int] | Unknown = NOT_ASKED
     if activity:
@@ -294,12 +291,9 @@ def readers_incomplete(
         if not commit_groups:
             return None
         return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")
-    failed = [
-        # A listed group that was read and not requested has no row here.
-        f"{name!r} ({rows.groups[name]['error']})"
-        for name in sorted(commit_groups)
-        if name in rows.groups and rows.groups[name]["error"] is not None
-    ]
+    # A listed group that was read and not requested has no row here.
+    errors = {name: rows.groups[name]["error"] for name in sorted(commit_groups) if name in rows.groups}
+    failed = [f"{name!r} ({error})" for name, error in errors.items() if error is not None]
     return Unknown(f"commits of {len(failed)} group(s) could not be read: {summarize(failed)}") if failed else None
 
 

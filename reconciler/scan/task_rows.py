@@ -30,7 +30,7 @@ PARTITION, GROUP, TOPIC, RUN = range(4)
 
 KEYS = ("subject", "name", "number")
 _OFFSETS = ("error", "log_start", "stable_end", "high_watermark", "offsets_at")
-_COMMITS = ("commits", "commit_topics", "fingerprint")
+COMMITS = ("commits", "commit_topics", "fingerprint")
 _ACTIVITY = ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
 _COUNTS = ("records", "skipped", "garbled")
 SUMS = (*_COUNTS, "unread")
@@ -38,7 +38,7 @@ SUMS = (*_COUNTS, "unread")
 
 COLUMNS: Mapping[int, Sequence[str]] = {
     PARTITION: (*_OFFSETS, "readers", "origins"),
-    GROUP: ("error", *_COMMITS, *_ACTIVITY),
+    GROUP: ("error", *COMMITS, *_ACTIVITY),
     TOPIC: ("records", "unread"),
     RUN: ("error", *_COUNTS),
 }
@@ -57,7 +57,7 @@ FACTS = pa.schema(
         # the commit log's entry of a named reader
         pa.field("origin", _ORIGIN),
         pa.field("needed", pa.bool_()),
-        *(GROUP_COMMITS.field(name) for name in _COMMITS),
+        *(GROUP_COMMITS.field(name) for name in COMMITS),
         *(COMMIT_LOG.field(name) for name in (*_ACTIVITY, *_COUNTS)),
         pa.field("unread", pa.int64()),
     ]
