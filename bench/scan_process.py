@@ -129,7 +129,7 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
     session = KafkaSession(Connection(tuple(servers.split(",")), timeout_s=TIMEOUT_S))
     request = scan_request(manifests)
     topics = list_topics(session)
-    topics = describe_topics(session, topics, requests.selected_topics(request, topics.topics))
+    topics = describe_topics(session, topics, requests.select_topics(request, topics.topics))
     groups = list_groups(session, hidden=True)
     partition_requests = list(requests.partition_requests(request, topics))
     task = ScanTask(
@@ -145,7 +145,9 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
         log_limit_s=math.inf,
     )
     first_chunks: dict[str, Chunk] = {
-        "partition": requests.partition_chunks(partition_requests, requests.counted_topics(request, topics), topics)[0],
+        "partition": requests.partition_chunks(partition_requests, requests.topics_to_count(request, topics), topics)[
+            0
+        ],
         "commit": requests.commit_chunks(requests.commit_groups(request, groups))[0],
         "record": requests.log_chunks(log_sizes(servers))[0],
     }

@@ -127,7 +127,7 @@ class KafkaPartitions(KafkaSource):
         topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
         request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
-        names = requests.selected_topics(request, listing.topics)
+        names = requests.select_topics(request, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
         metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
         for chunk in requests.partition_chunks(tuple(requests.partition_requests(request, listing)), (), listing):
@@ -155,7 +155,7 @@ class KafkaGroupCommits(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> list[CommitsChunk]:
         listing = _complete(list_groups(session, hidden=False))
-        return requests.commit_chunks(requests.selected_groups([GroupRequest(groups=options.groups)], listing.groups))
+        return requests.commit_chunks(requests.select_groups([GroupRequest(groups=options.groups)], listing.groups))
 
     def rows(self, session: KafkaSession, chunk: CommitsChunk) -> Iterator[pa.RecordBatch]:
         return map(commit_batch, read_commits(session, chunk.groups, isolated=is_retry()))

@@ -100,7 +100,7 @@ def exact_topics(request: ScanRequest) -> frozenset[str]:
     return frozenset(s.text for part in request.topics for s in part.topics if not s.is_pattern)
 
 
-def selected_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
+def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
     """Each selected name with the parts of the request that select it."""
     names = tuple(names)
     by_name: dict[str, list[TopicRequest]] = {}
@@ -112,7 +112,7 @@ def selected_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tup
     return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
 
-def selected_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
+def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
     """Groups that some part of the request selects."""
     names = tuple(names)
     return frozenset(name for part in requests for name in select(names, part.groups, excluding=part.except_groups))
@@ -120,7 +120,7 @@ def selected_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> f
 
 def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
     """Requests by topic. Topics whose partitions are unknown yield none."""
-    for name, parts in selected_topics(request, listing.topics).items():
+    for name, parts in select_topics(request, listing.topics).items():
         by_parts: dict[tuple[int, ...], list[PartitionFacts]] = {}
         for facts in listing.partitions.get(name, ()):
             number = facts.partition.partition
@@ -147,11 +147,11 @@ def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[
 
 def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
     """Topics of which offsets are requested, and with them the cleanup policy."""
-    selected = selected_topics(request, listing.topics)
+    selected = select_topics(request, listing.topics)
     return frozenset(name for name, parts in selected.items() if any(part.offsets for part in parts))
 
 
-def counted_topics(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
+def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
     """Topics whose records are counted. The broker's own topics do not count for the cluster."""
     of_cluster = (name for name, topic in listing.topics.items() if request.cluster_records and not topic.internal)
     return (topics_with_offsets(request, listing) if request.topic_records else frozenset()).union(of_cluster)
@@ -163,7 +163,7 @@ def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]
     Commits of unlisted groups cannot be read.
     """
     listed = [group.group for group in listing.groups.values() if group.listed is True]
-    return frozenset(listed) if request.readers else selected_groups(request.groups, listed)
+    return frozenset(listed) if request.readers else select_groups(request.groups, listed)
 
 
 def partition_chunks(

@@ -26,7 +26,7 @@ from reconciler.scan import requests, snapshot_builder
 from reconciler.scan.query import run_query
 from reconciler.scan.requests import Chunk, PartitionRequest
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.snapshot_builder import CommitLog, Rows, rows_of
+from reconciler.scan.snapshot_builder import CommitLog, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, ScanTask, gc_paused, read_chunk
 
 __all__ = ["SparkTarget", "close", "scan", "start_session"]
@@ -84,7 +84,7 @@ def scan(
             batches = [batch for chunk in chunks for batch in read_chunk(task, chunk, isolated=True)]
             table = pa.Table.from_batches(batches, schema=FACTS)
     with gc_paused():
-        rows = rows_of(table)
+        rows = split_rows(table)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
     read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
     progress(
@@ -117,7 +117,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     listed = list_topics(session)
     log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
-    names = set(requests.selected_topics(request, listed.topics)) | requests.exact_topics(request)
+    names = set(requests.select_topics(request, listed.topics)) | requests.exact_topics(request)
     topics = describe_topics(session, listed, names)
     # No task needs the policies, so the scan waits for them after the tasks.
     policies = futures.submit(lambda: cleanup_policies(session, requests.topics_with_offsets(request, topics)))
@@ -130,7 +130,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         groups=group_listing,
         policies=policies,
         partition_requests=tuple(requests.partition_requests(request, topics)),
-        counted=requests.counted_topics(request, topics),
+        counted=requests.topics_to_count(request, topics),
         commit_groups=requests.commit_groups(request, group_listing),
         log=commit_log if request.commit_log else replace(commit_log, sizes={}),
     )

@@ -24,7 +24,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.requests import PartitionRequest, selected_groups
+from reconciler.scan.requests import PartitionRequest, select_groups
 from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
 
 _LISTED_TYPES = ("classic", "consumer")
@@ -47,7 +47,7 @@ class Rows:
     runs: Sequence[Row]
 
 
-def rows_of(table: pa.Table) -> Rows:
+def split_rows(table: pa.Table) -> Rows:
     """The rows of `run_query`, or of tasks that read no reader, by subject."""
     # Imported here, where pandas has already loaded it; a module-level import would delay every command.
     from pyarrow import compute as pc
@@ -106,7 +106,7 @@ class CommitLog:
         )
         return replace(self, unread=unread, records=records, skipped=skipped, malformed=malformed)
 
-    def of(self, group: str) -> Unknown | None:
+    def reason_for(self, group: str) -> Unknown | None:
         """Why the log's facts of this group are Unknown; None: they are known."""
         if self.missing is not None or not self.partitions:
             return self.missing
@@ -201,7 +201,7 @@ def _readers(
 
 
 def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) -> str | Unknown | None:
-    unread = log.of(group)
+    unread = log.reason_for(group)
     if unread is not None:
         return unread
     ids = {origin["id"] for origin in origins}
@@ -218,8 +218,8 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
     """All listed groups, and ids that only the old list call or the commit log knows."""
     groups: dict[str, GroupFacts] = {}
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
-    requested = selected_groups(request.groups, names)
-    with_activity = selected_groups([part for part in request.groups if part.activity], names)
+    requested = select_groups(request.groups, names)
+    with_activity = select_groups([part for part in request.groups if part.activity], names)
     for name in sorted(names):
         listed = listing.groups.get(name)
         row = rows.groups.get(name, {})
@@ -246,7 +246,7 @@ def _with_commits(facts: GroupFacts, row: Row, log: CommitLog, *, activity: bool
     last: int | Unknown = NOT_ASKED
     newest: tuple[int, int] | Unknown = NOT_ASKED
     if activity:
-        last, newest = _activity(row, log.of(facts.group))
+        last, newest = _activity(row, log.reason_for(facts.group))
     return replace(
         facts,
         commits=_value(row, "commits", unread),

@@ -23,7 +23,7 @@ from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, comm
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.model.snapshot import Unknown
-from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk, selected_groups
+from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
 """The subject of a row."""
@@ -158,7 +158,7 @@ def _read_commits(
     read = 0
     for commits in read_commits(session, groups, isolated=isolated):
         yield _readers(task, commits)
-        needed = selected_groups(task.groups, commits)
+        needed = select_groups(task.groups, commits)
         rows = commit_batch(commits, topics=()).to_pylist()
         yield _rows(GROUP, ({**row, "name": row["group"], "needed": row["group"] in needed} for row in rows))
         read += sum(row["commits"] or 0 for row in rows)
@@ -199,7 +199,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         for group in named:
             origins.setdefault(group, set()).add(topic)
     rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s).to_pylist()
-    needed = selected_groups(task.groups, {row["group"] for row in rows} - {None})
+    needed = select_groups(task.groups, {row["group"] for row in rows} - {None})
     groups, topic_ids, logs = [], [], []
     for row in rows:
         group = row["group"]

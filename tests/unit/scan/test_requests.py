@@ -68,7 +68,7 @@ def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted:
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     shown = listing(*topics)
     chunks = requests.partition_chunks(
-        list(requests.partition_requests(needs, shown)), requests.counted_topics(needs, shown), shown
+        list(requests.partition_requests(needs, shown)), requests.topics_to_count(needs, shown), shown
     )
     questions = asked(chunks)
     wanted = topics if counted else topics[:2]
@@ -94,12 +94,12 @@ def test_partition_chunks_skip_leaderless_partitions() -> None:
 def test_counted_topics_are_not_the_brokers_own() -> None:
     """Internal topics do not count for the cluster; a topic's own records count where its offsets are requested."""
     shown = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
-    assert requests.counted_topics(ScanRequest(cluster_records=True), shown) == {"a", "b"}
+    assert requests.topics_to_count(ScanRequest(cluster_records=True), shown) == {"a", "b"}
     needs = ScanRequest(
         topics=(TopicRequest(topics=selectors("a"), offsets=True), TopicRequest(topics=selectors("b"))),
         topic_records=True,
     )
-    assert requests.counted_topics(needs, shown) == {"a"}
+    assert requests.topics_to_count(needs, shown) == {"a"}
 
 
 @settings(deadline=None)
@@ -140,8 +140,8 @@ def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
 def test_selected_groups_obey_exceptions() -> None:
     """A group that one part excepts is selected if another part names it."""
     first = GroupRequest(groups=selectors("a*"), except_groups=selectors("ab"))
-    assert requests.selected_groups([first], ["aa", "ab", "b"]) == {"aa"}
-    assert requests.selected_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
+    assert requests.select_groups([first], ["aa", "ab", "b"]) == {"aa"}
+    assert requests.select_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
 
 
 def test_exact_topics_are_those_that_are_named() -> None:

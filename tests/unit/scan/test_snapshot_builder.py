@@ -14,7 +14,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.scan import snapshot_builder
 from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, rows_of
+from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
@@ -347,10 +347,10 @@ def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
     """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
     nothing = CommitLog().with_rows([])
     assert (nothing.missing, nothing.unread) == (None, {})
-    assert nothing.of("g") is None
+    assert nothing.reason_for("g") is None
     hidden = CommitLog(missing=Unknown("no right")).with_rows([])
-    assert reason(hidden.of("g")) == "no right"
-    assert CommitLog(missing=NOT_ASKED).with_rows([]).of("g") is NOT_ASKED
+    assert reason(hidden.reason_for("g")) == "no right"
+    assert CommitLog(missing=NOT_ASKED).with_rows([]).reason_for("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
@@ -393,7 +393,7 @@ def test_rows_by_subject() -> None:
         {"subject": TOPIC, "name": "t", "number": -1, "records": 7},
         {"subject": RUN, "name": "commit_log", "number": 4, "records": 1},
     ]
-    found = rows_of(pa.Table.from_pylist(rows, schema=FACTS))
+    found = split_rows(pa.Table.from_pylist(rows, schema=FACTS))
     assert found.partitions[T0]["log_start"] == 5
     assert found.groups.keys() == {"g"}
     assert found.topics["t"]["records"] == 7
@@ -420,7 +420,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
     readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition_facts else None for row in about]
     origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition_facts else None for row in about]
-    rows = rows_of(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
+    rows = split_rows(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
     found = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
