@@ -7,6 +7,7 @@ thread, so that Ctrl-C and the time limit reach it.
 
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ def run_query(
     progress(f"reading {subjects}")
     started = monotonic()
     try:
-        futures.wait(future, min(_PROGRESS_EVERY_S, limit_s))
+        wait([future], min(_PROGRESS_EVERY_S, limit_s))
         while not future.done():
             elapsed_s = monotonic() - started
             if elapsed_s > limit_s:
@@ -66,7 +67,7 @@ def run_query(
                     close(at_once=True)
                 raise ScanFailed(f"Spark had not read {subjects} after {limit_s:.0f} s{hint}")
             progress(f"reading {subjects} ({elapsed_s:.0f} s)")
-            futures.wait(future, min(_PROGRESS_EVERY_S, limit_s - elapsed_s))
+            wait([future], min(_PROGRESS_EVERY_S, limit_s - elapsed_s))
     except KeyboardInterrupt:
         interrupt()
         close(at_once=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from reconciler.kafka import futures
-from reconciler.kafka.consumer_offsets import log_sizes
+from reconciler.kafka import consumer_offsets, futures
 from reconciler.kafka.groups import GroupListing, list_groups
 from reconciler.kafka.offsets import read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
@@ -132,7 +131,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         partition_requests=tuple(requests.partition_requests(request, topics)),
         counted=requests.topics_to_count(request, topics),
         commit_groups=requests.commit_groups(request, group_listing),
-        log=commit_log if request.commit_log else replace(commit_log, sizes={}),
+        log=commit_log,
     )
 
 
@@ -147,7 +146,7 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     if isinstance(count, Unknown):
         return CommitLog(missing=count)
     led = [facts for facts in topics.partitions[COMMIT_LOG_TOPIC] if isinstance(facts.leader, int)]
-    return CommitLog(partitions=count, sizes=log_sizes(session, led))
+    return CommitLog(partitions=count, sizes=consumer_offsets.log_sizes(session, led))
 
 
 def _divide(
@@ -156,9 +155,10 @@ def _divide(
     """The chunks, what their tasks share, and the time limit of all of them in seconds."""
     # A request for a coordinator creates the commit log where there is none, and no group has committed then.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
+    log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
-        *requests.log_chunks(listings.log.sizes),
+        *requests.log_chunks(log_sizes),
         *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
         *requests.commit_chunks(() if no_commits else listings.commit_groups),
     )
@@ -169,7 +169,7 @@ def _divide(
             readers.setdefault(part.topic, []).extend(facts.partition.partition for facts in part.partitions)
             named[part.topic] = named.get(part.topic, frozenset()) | part.named
     reading_s = sum(chunk.seconds for chunk in chunks)
-    log_limit_s = _LOG_START_S + session.timeout_s + sum(listings.log.sizes.values()) / _SLOWEST_RECORDS_PER_S
+    log_limit_s = _LOG_START_S + session.timeout_s + sum(log_sizes.values()) / _SLOWEST_RECORDS_PER_S
     task = ScanTask(
         connection=session.connection,
         readers={

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -123,7 +123,7 @@ class PendingSession:
         """Give up the session. A starting JVM is ended before this returns; `close` ends a running one."""
         self._abandoned.set()
         # Otherwise this process could end first and leave the JVM behind.
-        futures.wait(self._future, _ABANDON_LIMIT_S)
+        wait([self._future], _ABANDON_LIMIT_S)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -331,10 +331,8 @@ def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int |
     if not request.cluster_records:
         return NOT_ASKED
     total = 0
-    for topic in topics:
-        if topic.internal:
-            continue
-        if isinstance(topic.records, Unknown):
-            return topic.records
-        total += topic.records
+    for records in (topic.records for topic in topics if not topic.internal):
+        if isinstance(records, Unknown):
+            return records
+        total += records
     return total

@@ -18,7 +18,7 @@ from reconciler.scan.snapshot_builder import CommitLog
 from tests.unit.scan.listings import groups, topic, topics
 
 LOST = Unknown("no answer")
-NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
+NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True, readers=True),))
 
 
 def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[float, float, float]:
