@@ -32,6 +32,7 @@ from reconciler.operations import Operation
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.review import Reviewed, restrict_to
 from reconciler.policies.cluster import Cluster
+from reconciler.scan import export as parquet
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
 
@@ -317,15 +318,16 @@ def export(manifests: ClusterManifests, run: RunOptions, out: Path) -> Sequence[
         scan.start_session(request, run.engine) as start,
         closing(open_session(manifests.cluster, run)) as session,
     ):
-        return scan.export(
+        snapshot = scan.scan(
             request,
             session,
             observed_at_ms=observed_at_ms,
+            last_purges=NOT_ASKED,
             engine=run.engine,
             progress=run.progress,
-            out=out,
             start=start,
         )
+    return parquet.write(snapshot, out)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ConsumerPosition, PartitionFacts, Unknown
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan.refresh_watermarks import refresh_watermarks
+from reconciler.scan.scan import refresh_watermarks
 
 pytestmark = pytest.mark.brokers
 

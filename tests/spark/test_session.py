@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.sandbox.client import wait_until
-from reconciler.scan import jvm
-from reconciler.scan.query_runner import run
+from reconciler.scan import session as sessions
+from reconciler.scan.jvm import Jvm
+from reconciler.scan.query import run_query
+from reconciler.scan.requests import CommitsChunk
 from reconciler.scan.session import PendingSession, SparkTarget, close
-from reconciler.scan.task_rows import CommitsChunk, ScanTask
+from reconciler.scan.task_rows import ScanTask
 from tests.spark.servers import CONNECT_LOG, QUICK_START, connect_server, free_port
 
 pytestmark = [pytest.mark.spark]
@@ -50,10 +51,10 @@ def own_session() -> Iterator[SparkSession]:
     close(at_once=True)
 
 
-def of_session() -> jvm.Jvm:
-    jvm_process = jvm.of(SparkContext._gateway)
-    assert jvm_process is not None
-    return jvm_process
+def of_session() -> Jvm:
+    assert sessions._current is not None
+    assert sessions._current.jvm is not None
+    return sessions._current.jvm
 
 
 def test_rows_of_two_readings_are_never_mixed(engine: SparkTarget) -> None:
@@ -111,7 +112,7 @@ def test_a_query_that_cannot_be_interrupted_is_given_up(own_session: SparkSessio
     os.kill(started.process.pid, signal.SIGSTOP)
     before = time.monotonic()
     with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as error:
-        run(own_session, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
+        run_query(own_session, work, [CommitsChunk(("g",))], limit_s=1, progress=lambda _said: None)
     assert time.monotonic() - before < 15
     assert started.process.returncode == -signal.SIGKILL
     assert Path(str(error.value).rpartition(" ")[2]).is_file()

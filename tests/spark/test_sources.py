@@ -21,9 +21,8 @@ from reconciler.model.selector import Selector
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster
-from reconciler.scan import data_sources
-from reconciler.scan.export import GROUP_COLUMNS, PARTITION_COLUMNS, TOPIC_COLUMNS
-from reconciler.scan.scan import SparkTarget, export
+from reconciler.scan import data_sources, export
+from reconciler.scan.scan import SparkTarget, scan
 from reconciler.scan.session import PendingSession
 from tests.spark.servers import QUICK_START
 
@@ -189,14 +188,15 @@ def test_export_writes_documented_parquet(
         topics=(need,), groups=(GroupRequest(groups=(Selector(f"{unique}-g"),), activity=True),), topic_records=True
     )
     before = time.time_ns() // 1_000_000
-    written = export(
+    snapshot = scan(
         needs,
         KafkaSession(connection),
         observed_at_ms=before,
+        last_purges={},
         engine=engine,
         progress=lambda _said: None,
-        out=tmp_path / "scan",
     )
+    written = export.write(snapshot, tmp_path / "scan")
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [
         "scan/partitions/part-0.parquet",
         "scan/groups/part-0.parquet",
@@ -204,9 +204,9 @@ def test_export_writes_documented_parquet(
         "scan/run.json",
     ]
     partitions, groups, topics = (pq.read_table(path) for path in written[:3])
-    assert partitions.schema.names == PARTITION_COLUMNS.names
-    assert groups.schema.names == GROUP_COLUMNS.names
-    assert topics.schema.names == TOPIC_COLUMNS.names
+    assert partitions.schema.names == export.PARTITION_COLUMNS.names
+    assert groups.schema.names == export.GROUP_COLUMNS.names
+    assert topics.schema.names == export.TOPIC_COLUMNS.names
     first, second = partitions.to_pylist()
     assert first["readers"] == [{"group": f"{unique}-g", "committed": 4, "implied": False, "topic_id": None}]
     assert second["readers"] == []

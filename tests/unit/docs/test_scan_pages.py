@@ -52,11 +52,11 @@ def test_options_are_those_that_the_sources_take() -> None:
     """The example of each option changes the options that are read."""
     examples = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
     required = {"bootstrap.servers": "other:1"}
-    defaults = Options.of(required)
+    defaults = Options.parse(required)
     for name, example in examples.items():
-        assert Options.of({**required, name: example}) != defaults, name
-    assert [s.text for s in Options.of(examples).topics] == ["orders", "clicks-*"]
-    assert Options.of(examples).connection.properties == {"security.protocol": "SASL_SSL"}
+        assert Options.parse({**required, name: example}) != defaults, name
+    assert [s.text for s in Options.parse(examples).topics] == ["orders", "clicks-*"]
+    assert Options.parse(examples).connection.properties == {"security.protocol": "SASL_SSL"}
 
 
 def sections() -> Mapping[str, str]:

@@ -7,8 +7,7 @@ from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.scan import requests
-from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.task_rows import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionRequest, PartitionsChunk
 from tests.unit.scan.listings import groups, topic, unknown_topic
 from tests.unit.scan.listings import topics as listing
 
@@ -69,7 +68,7 @@ def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted:
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     shown = listing(*topics)
     chunks = requests.partition_chunks(
-        list(requests.partition_requests(needs, shown)), requests.counted_topics(needs, shown), shown
+        list(requests.partition_requests(needs, shown)), requests.topics_to_count(needs, shown), shown
     )
     questions = asked(chunks)
     wanted = topics if counted else topics[:2]
@@ -95,12 +94,12 @@ def test_partition_chunks_skip_leaderless_partitions() -> None:
 def test_counted_topics_are_not_the_brokers_own() -> None:
     """Internal topics do not count for the cluster; a topic's own records count where its offsets are requested."""
     shown = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
-    assert requests.counted_topics(ScanRequest(cluster_records=True), shown) == {"a", "b"}
+    assert requests.topics_to_count(ScanRequest(cluster_records=True), shown) == {"a", "b"}
     needs = ScanRequest(
         topics=(TopicRequest(topics=selectors("a"), offsets=True), TopicRequest(topics=selectors("b"))),
         topic_records=True,
     )
-    assert requests.counted_topics(needs, shown) == {"a"}
+    assert requests.topics_to_count(needs, shown) == {"a"}
 
 
 @settings(deadline=None)
@@ -141,8 +140,8 @@ def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
 def test_selected_groups_obey_exceptions() -> None:
     """A group that one part excepts is selected if another part names it."""
     first = GroupRequest(groups=selectors("a*"), except_groups=selectors("ab"))
-    assert requests.selected_groups([first], ["aa", "ab", "b"]) == {"aa"}
-    assert requests.selected_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
+    assert requests.select_groups([first], ["aa", "ab", "b"]) == {"aa"}
+    assert requests.select_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
 
 
 def test_exact_topics_are_those_that_are_named() -> None:
@@ -151,21 +150,13 @@ def test_exact_topics_are_those_that_are_named() -> None:
     assert requests.exact_topics(needs) == {"a"}
 
 
-def test_estimated_seconds_grow_with_the_content_of_chunks() -> None:
+def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     """Each source counts by the content of its chunks, not by their number."""
     ask = OffsetsRequest("t", range(2_000), 1)
     groups_of = CommitsChunk(tuple(map(str, range(500))))
-    log = {0: 100_000, 1: 50_000, 2: 50_000}
-    assert requests.estimated_seconds([], log) == 0
-    assert requests.estimated_seconds([PartitionsChunk((ask, ask)), PartitionsChunk((ask,))], {}) == 3
-    assert requests.estimated_seconds([groups_of, groups_of], {}) == 2
-    assert requests.estimated_seconds([LogChunk((0,)), LogChunk((1, 2))], log) == 2
-
-
-def test_order_chunks_puts_the_slow_ones_first() -> None:
-    """The log takes longest: as the last chunk it would run alone."""
-    log, partitions, commits = LogChunk((0,)), PartitionsChunk(()), CommitsChunk(("g",))
-    assert requests.order_chunks([log], [partitions], [commits]) == (log, partitions, commits)
+    assert PartitionsChunk((ask, ask)).seconds == 2
+    assert groups_of.seconds == 1
+    assert LogChunk((1, 2), records=200_000).seconds == 2
 
 
 def test_partition_requests_keep_the_listed_facts() -> None:

@@ -13,10 +13,8 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.scan import snapshot_builder
-from reconciler.scan.query import as_scan_table
 from reconciler.scan.requests import PartitionRequest
-from reconciler.scan.rows import Row, Rows, rows_of
-from reconciler.scan.snapshot_builder import CommitLog
+from reconciler.scan.snapshot_builder import CommitLog, Row, Rows, split_rows
 from reconciler.scan.task_rows import FACTS, GROUP, PARTITION, RUN, TOPIC
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
@@ -59,7 +57,7 @@ def facts(
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
 ) -> PartitionFacts:
     rows = Rows({} if row is None else {T0: row}, {}, {}, [])
-    (found,) = snapshot_builder.partition_facts([asked], rows, log, purges)
+    (found,) = snapshot_builder.partition_facts([asked], rows, log, purges).values()
     return found
 
 
@@ -202,7 +200,7 @@ def group_facts(
     row: Row | None, *, needs: ScanRequest = NEEDS_ACTIVITY, listing: GroupListing | None = None, log: CommitLog = READ
 ) -> Any:
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    found = {each.group: each for each in snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)}
+    found = snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)
     return found.get("g")
 
 
@@ -337,25 +335,22 @@ def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
 
 def test_commit_log_with_missing_partitions() -> None:
     """Partitions with an error or without a row are unread; the counts cover the others."""
-    log = snapshot_builder.commit_log(
-        [run_row(0), run_row(2, error="no data")], partitions=3, requested=True, missing=None
-    )
+    log = CommitLog(partitions=3).with_rows([run_row(0), run_row(2, error="no data")])
     assert set(log.unread) == {1, 2}
     assert "no leader" in log.unread[1].reason
     assert "no data" in log.unread[2].reason
-    assert (log.records, log.skipped, log.malformed, log.complete) == (8, 2, 4, False)
-    assert snapshot_builder.commit_log([run_row(0)], partitions=1, requested=True, missing=None).complete
+    assert (log.records, log.skipped, log.malformed) == (8, 2, 4)
+    assert CommitLog(partitions=1).with_rows([run_row(0)]).unread == {}
 
 
 def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
     """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
-    nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
-    assert nothing.complete
-    assert nothing.of("g") is None
-    hidden = snapshot_builder.commit_log([], partitions=0, requested=True, missing=Unknown("no right"))
-    assert not hidden.complete
-    assert reason(hidden.of("g")) == "no right"
-    assert snapshot_builder.commit_log([], partitions=9, requested=False, missing=None).of("g") is NOT_ASKED
+    nothing = CommitLog().with_rows([])
+    assert (nothing.missing, nothing.unread) == (None, {})
+    assert nothing.reason_for("g") is None
+    hidden = CommitLog(missing=Unknown("no right")).with_rows([])
+    assert reason(hidden.reason_for("g")) == "no right"
+    assert CommitLog(missing=NOT_ASKED).with_rows([]).reason_for("g") is NOT_ASKED
 
 
 def test_topic_records() -> None:
@@ -364,24 +359,17 @@ def test_topic_records() -> None:
     broken = unknown_topic("b")
     rows = Rows({}, {}, {"t": {"records": 5, "unread": 0}, "w": {"records": 5, "unread": 0}}, [])
     counted = frozenset({"t", "w", "e", "b"})
-    found = {
-        each.name: each
-        for each in snapshot_builder.topic_facts(
-            topics(two, whole, empty, broken), {"w": frozenset({"delete"})}, rows, counted
-        )
-    }
+    found = snapshot_builder.topic_facts(topics(two, whole, empty, broken), {"w": frozenset({"delete"})}, rows, counted)
     assert "1 of 2 partitions" in reason(found["t"].records)
     assert (found["w"].records, found["w"].cleanup_policy, found["w"].partitions) == (5, frozenset({"delete"}), 1)
     assert found["e"].records == 0
     assert reason(found["b"].records) == reason(found["b"].partitions) == "metadata"
-    without = {
-        each.name: each for each in snapshot_builder.topic_facts(topics(whole), {}, Rows({}, {}, {}, []), counted)
-    }
+    without = snapshot_builder.topic_facts(topics(whole), {}, Rows({}, {}, {}, []), counted)
     assert "no answer" in reason(without["w"].records)
     failed = Rows({}, {}, {"w": {"records": 5, "unread": 1}}, [])
-    (told,) = snapshot_builder.topic_facts(topics(whole), {}, failed, counted)
+    (told,) = snapshot_builder.topic_facts(topics(whole), {}, failed, counted).values()
     assert "1 of 1 partitions" in reason(told.records)
-    (other,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset())
+    (other,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset()).values()
     assert other.records is NOT_ASKED
 
 
@@ -390,10 +378,10 @@ def test_cluster_records() -> None:
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
     counted = frozenset({"a", "b"})
-    found = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted))
+    found = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, rows, counted).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), found) == 11
     assert snapshot_builder.cluster_records(ScanRequest(), found) is NOT_ASKED
-    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted))
+    short = list(snapshot_builder.topic_facts(topics(internal, one, two), {}, Rows({}, {}, {}, []), counted).values())
     assert "no answer" in reason(snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short))
 
 
@@ -405,7 +393,7 @@ def test_rows_by_subject() -> None:
         {"subject": TOPIC, "name": "t", "number": -1, "records": 7},
         {"subject": RUN, "name": "commit_log", "number": 4, "records": 1},
     ]
-    found = rows_of(as_scan_table([pa.RecordBatch.from_pylist(rows, schema=FACTS)]))
+    found = split_rows(pa.Table.from_pylist(rows, schema=FACTS))
     assert found.partitions[T0]["log_start"] == 5
     assert found.groups.keys() == {"g"}
     assert found.topics["t"]["records"] == 7
@@ -414,7 +402,7 @@ def test_rows_by_subject() -> None:
 
 def test_rows_keep_every_column_of_the_facts() -> None:
     """Each row keeps only the columns of its subject: a forgotten column would be an unknown fact."""
-    group = {"subject": GROUP, "name": "g", "number": -1, "listed": True, "needed": True, **group_row()}
+    group = {"subject": GROUP, "name": "g", "number": -1, "needed": True, **group_row()}
     share = {**group, "name": "s", "live": True, "seems": "share", "commits": None, "commit_keys": 3}
     hiding = {**group, "name": "h", "commit_keys": 3}
     failed = {"subject": GROUP, "name": "f", "number": -1, "error": "timed out"}
@@ -432,10 +420,10 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     table = pa.Table.from_batches([pa.RecordBatch.from_pylist(about, schema=FACTS)])
     readers = [[{"group": "g", "committed": 7, "named": True}] if row is partition_facts else None for row in about]
     origins = [[{"group": "g", "committed": 7, "id": "id"}] if row is partition_facts else None for row in about]
-    rows = rows_of(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
+    rows = split_rows(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
-    found = {each.group: each for each in snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)}
+    found = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
     assert found["g"] == group_facts(group_row())
     assert (found["s"].listed, found["s"].type) == (False, GroupType.SHARE)
     assert "3 commits of the group" in reason(found["h"].commits)
@@ -448,13 +436,13 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         rows,
         READ,
         NO_PURGES,
-    )
+    ).values()
     assert (read.log_start, read.stable_end, read.high_watermark) == (5, 20, 30)
     assert (read.offsets_at, read.readers) == ({7: 6, 9: None}, (ConsumerPosition("g", 7, topic_id="id"),))
     assert reason(unread.high_watermark) == "no answer"
     whole = topic("t")
-    (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"}))
+    (told,) = snapshot_builder.topic_facts(topics(whole), {}, rows, frozenset({"t"})).values()
     assert told.records == 5
-    log = snapshot_builder.commit_log(rows.runs, partitions=1, requested=True, missing=None)
+    log = CommitLog(partitions=1).with_rows(rows.runs)
     assert (log.records, log.skipped, log.malformed) == (4, 1, 2)
     assert "lost" in log.unread[0].reason
