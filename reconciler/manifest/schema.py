@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from reconciler.manifest.kinds import kinds
+from reconciler.manifest.parse import kinds
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _ID = "urn:kafka-reconciler:schema:v1:"
@@ -20,8 +20,8 @@ _FIRST_KEYS = ("title", "description", "type")
 
 def schemas() -> Mapping[str, str]:
     """Return file name → text: manifest.json for any manifest, and one file per kind."""
-    names = [kind.__name__ for kind in kinds()]
-    _, schema = models_json_schema([(kind, "validation") for kind in kinds()], by_alias=True)
+    names = list(kinds())
+    _, schema = models_json_schema([(kind, "validation") for kind in kinds().values()], by_alias=True)
     definitions = {name: _tidy(definition) for name, definition in schema["$defs"].items()}
     enums = {name: definition for name, definition in definitions.items() if "enum" in definition}
     models = {name: _inline(d, enums) for name, d in definitions.items() if name not in enums}

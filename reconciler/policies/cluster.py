@@ -1,4 +1,4 @@
-"""Cluster: which cluster, how to reach it, what is protected, and the limits of one plan. Settings, not desired state."""
+"""Cluster: its id and connection, protected subjects, and the limits of one plan."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from reconciler.operations.limit import Limit
 from reconciler.operations.protection import Protection
 from reconciler.policies.base import STRICT, ClusterMetadata, Envelope
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
-from reconciler.policies.client_properties import ClientValue, checked_properties
+from reconciler.policies.client_properties import ClientValue, validate_properties
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
 from reconciler.policies.secret_refs import SERVER_TEXT, server
 
@@ -29,16 +29,18 @@ LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) fo
 """The limits of all operations, in the order of the manifest: the most destructive operation first."""
 
 
-def _limit_field(limit: Limit) -> Any:
-    bound = Percent if limit.is_percent else Count
-    return (bound, Field(default=limit.default, description=limit.description, examples=[limit.default]))
-
-
+_LIMIT_FIELDS: dict[str, Any] = {
+    limit.field: (
+        Percent if limit.is_percent else Count,
+        Field(default=limit.default, description=limit.description, examples=[limit.default]),
+    )
+    for limit in LIMITS
+}
 Limits: type[BaseModel] = create_model(
     "Limits",
     __config__=STRICT,
     __doc__="Bounds on the blast radius of one plan; a Waiver is the only way past.",
-    **{limit.field: _limit_field(limit) for limit in LIMITS},
+    **_LIMIT_FIELDS,
 )
 
 
@@ -72,7 +74,7 @@ class ClusterSpec(BaseModel):
         description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
         examples=[["broker-1:9093", "broker-2:9093"]],
     )
-    client: Annotated[dict[str, ClientValue], AfterValidator(checked_properties)] = Field(
+    client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = Field(
         default_factory=dict,
         description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}; a literal one is refused.",
         examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],

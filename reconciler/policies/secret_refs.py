@@ -1,45 +1,32 @@
-"""References to what must not stand in Git: `${env:NAME}` and `${file:PATH}`. Where they may stand and how they read.
+"""References to secrets, `${env:NAME}` and `${file:PATH}`, and bootstrap servers, which may be one.
 
-What they stand for is looked up by load.secrets, on connecting and not before.
+`manifest.secrets` resolves them when the program connects.
 """
 
 import re
 
-from reconciler.policies.validation import ValidationIssue, validation_error
+from reconciler.policies.validation import invalid
 
 REFERENCE = re.compile(r"\$\{(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^${}\x00-\x1f]+))\}")
 REFERENCE_TEXT = r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^${}]+)\}"
-SERVER_TEXT = rf"^({REFERENCE_TEXT}|(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{{1,5}})$"
+"""The same for schemas."""
+
+_SERVER = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+SERVER_TEXT = rf"^({REFERENCE_TEXT}|{_SERVER})$"
 
 BROKEN_TEXT = rf"\$\{{(?!{REFERENCE_TEXT[4:]})"
-"""Of a value in which something begins like a reference and is none, for schemas."""
-
-_BROKEN = re.compile(BROKEN_TEXT)
-_SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+"""Matches a value in which something begins like a reference and is none."""
 
 
-def whole_reference(value: str) -> bool:
-    """Whether all of `value` is one reference."""
+def is_reference(value: str) -> bool:
+    """Whether the complete value is one reference."""
     return REFERENCE.fullmatch(value) is not None
 
 
-def broken_reference(value: str) -> bool:
-    """Whether something in `value` begins like a reference and is none."""
-    return _BROKEN.search(value) is not None
-
-
 def server(value: str) -> str:
-    """A bootstrap server as written. Raises for anything but host:port or one reference."""
-    if _SERVER.fullmatch(value) or whole_reference(value):
+    """Accept host:port or one reference as a bootstrap server."""
+    if re.fullmatch(_SERVER, value) or is_reference(value):
         return value
     if "${" in value:
-        raise validation_error(
-            ValidationIssue(
-                code="M213", message="not a reference", hint="${env:NAME} or ${file:PATH}, as the whole entry"
-            )
-        )
-    raise validation_error(
-        ValidationIssue(
-            code="M119", message=f"not a bootstrap server: `{value}`", hint="host:port, such as broker-1:9093"
-        )
-    )
+        raise invalid("M213", "not a reference", "${env:NAME} or ${file:PATH}, as the whole entry")
+    raise invalid("M119", f"not a bootstrap server: `{value}`", "host:port, such as broker-1:9093")
