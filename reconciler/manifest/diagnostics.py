@@ -2,12 +2,13 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 from urllib.parse import quote
+
+from rich.cells import cell_len
 
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.names import SourceLocation
@@ -234,12 +235,7 @@ def _excerpt(line: str, start: int, end: int) -> tuple[str, int, int]:
     head = f"…{head}" if cut else head
     if max(end, cut + _LINE_WIDTH) < len(line):
         tail += "…"
-    return head + span + tail, _cells(head), max(1, _cells(span))
-
-
-def _cells(text: str) -> int:
-    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
+    return head + span + tail, cell_len(head), max(1, cell_len(span))
 
 
 def _sarif_result(diagnostic: Diagnostic, rule: int) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from functools import cached_property
 from reconciler.manifest.diagnostics import LOOKS_SECRET, Diagnostic, Related, context_text, redact
 from reconciler.manifest.yaml import Document, ManifestError, Span, lines_of, read
 from reconciler.model.names import SourceLocation
-from reconciler.policies.client_properties import holds_credentials, is_secret_property
-from reconciler.policies.secret_refs import is_reference
+from reconciler.policies.client_properties import holds_credentials, is_reference, is_secret_property
 
 
 @dataclass(frozen=True)

@@ -187,13 +187,15 @@ class _Reader:
                 for number in range(end_line, event.start_mark.line if event.explicit else 0):
                     if self.lines[number].startswith("%"):
                         self._refuse_directive(number)
-                root = self.document.root = self._read_node(self._next_event(), None)
+                self.document.root = self._read_node(self._next_event(), None)
+            elif isinstance(event, DocumentEndEvent):
+                root = self.document.root
+                assert root is not None  # every document has a value, if only an empty one
                 if root.is_null:
                     self._error("M106", "an empty document", root.span, "remove the extra ---")
                 elif not isinstance(root.value, dict) and root.value is not INVALID:
                     hint = "a manifest begins with `apiVersion: reconciler/v1`"
                     self._error("M106", "a document that is not a mapping", root.span, hint)
-            elif isinstance(event, DocumentEndEvent):
                 self.document = Document()
                 self.documents.append(self.document)
             end_line = event.end_mark.line

@@ -1,4 +1,4 @@
-"""The librdkafka properties that a Cluster may have. librdkafka defines their meaning.
+"""How a Cluster manifest says to connect: bootstrap servers, librdkafka properties, references to secrets.
 
 Refused are literal secrets, properties that the tool sets itself because a guarantee depends on
 them, and properties that run code: a manifest comes with a pull request, and CI plans it.
@@ -10,8 +10,16 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from reconciler.policies.secret_refs import BROKEN_TEXT, REFERENCE_TEXT, is_reference
 from reconciler.policies.validation import ValidationIssue, invalid, raise_if_any
+
+REFERENCE = re.compile(r"\$\{(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^${}\x00-\x1f]+))\}")
+"""A secret outside of Git: `${env:NAME}` or `${file:PATH}`. `manifest.secrets` resolves it."""
+_REFERENCE_TEXT = r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^${}]+)\}"
+_BROKEN_TEXT = rf"\$\{{(?!{_REFERENCE_TEXT[4:]})"
+"""Matches a value in which something begins like a reference and is none."""
+
+_SERVER = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+SERVER_TEXT = rf"^({_REFERENCE_TEXT}|{_SERVER})$"
 
 _SECRET = re.compile(
     r"password|passphrase|secret|credential|\.key\.pem$|^ssl\.key$|token$|basic\.auth|sasl\.oauthbearer\.config$",
@@ -45,13 +53,27 @@ SCHEMA: dict[str, Any] = {
     "patternProperties": {
         _SECRET.pattern: {
             "type": "string",
-            "pattern": f"^{REFERENCE_TEXT}$",
+            "pattern": f"^{_REFERENCE_TEXT}$",
             "title": "Secret",
             "description": "A secret: ${env:NAME} or ${file:PATH}, never the secret itself.",
             "examples": ["${env:KAFKA_PASSWORD}"],
         }
     },
 }
+
+
+def is_reference(value: str) -> bool:
+    """Whether the complete value is one reference."""
+    return REFERENCE.fullmatch(value) is not None
+
+
+def validate_server(value: str) -> str:
+    """Accept host:port or one reference as a bootstrap server."""
+    if re.fullmatch(_SERVER, value) or is_reference(value):
+        return value
+    if "${" in value:
+        raise invalid("M213", "not a reference", "${env:NAME} or ${file:PATH}, as the whole entry")
+    raise invalid("M119", f"not a bootstrap server: `{value}`", "host:port, such as broker-1:9093")
 
 
 def is_secret_property(name: str) -> bool:
@@ -78,7 +100,7 @@ ClientValue = Annotated[
     WithJsonSchema(
         {
             "type": ["string", "integer", "boolean"],
-            "not": {"type": "string", "pattern": f"{BROKEN_TEXT}|{_USER_INFO.pattern}"},
+            "not": {"type": "string", "pattern": f"{_BROKEN_TEXT}|{_USER_INFO.pattern}"},
         }
     ),
 ]
@@ -103,5 +125,5 @@ def _issues(name: str, value: str | int | bool) -> Iterator[ValidationIssue]:
     elif holds_credentials(text):
         hint = "keep the user and the password of a URL out of Git: ${env:NAME} as the whole value"
         yield ValidationIssue("M211", f"a literal secret in `{name}`", (name,), hint)
-    elif re.search(BROKEN_TEXT, text):
+    elif re.search(_BROKEN_TEXT, text):
         yield ValidationIssue("M213", "not a reference", (name,), "${env:NAME} or ${file:PATH}")

@@ -9,9 +9,8 @@ from reconciler.operations.limit import Limit
 from reconciler.operations.protection import Protection
 from reconciler.policies.base import STRICT, ClusterMetadata, Envelope
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
-from reconciler.policies.client_properties import ClientValue, validate_properties
+from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
-from reconciler.policies.secret_refs import SERVER_TEXT, server
 
 
 class Protect(BaseModel):
@@ -56,9 +55,8 @@ class JournalSpec(BaseModel):
     )
 
 
-Server = Annotated[
-    str, AfterValidator(server), Field(json_schema_extra={"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]})
-]
+_SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
+_Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
 
 
 class ClusterSpec(BaseModel):
@@ -70,7 +68,7 @@ class ClusterSpec(BaseModel):
         description="The id that the brokers answer with: plan and apply refuse any other cluster.",
         examples=["5L6g3nShT-eMCtK--X86sw"],
     )
-    bootstrap_servers: Annotated[tuple[Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
+    bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
         description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
         examples=[["broker-1:9093", "broker-2:9093"]],
     )
@@ -114,5 +112,4 @@ class Cluster(Envelope):
 
     def limit(self, limit: Limit) -> float:
         """Return the bound that the manifest sets."""
-        bound: float = getattr(self.spec.limits, limit.field)
-        return bound
+        return float(getattr(self.spec.limits, limit.field))

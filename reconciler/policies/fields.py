@@ -18,7 +18,6 @@ from reconciler.text.formatting import format_duration, format_instant
 _T = TypeVar("_T")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(0|[1-9][0-9]{0,8})(s|m|h|d)")
-_DURATION_HINT = "such as 30s, 15m, 12h or 7d"
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _TOPIC = r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}"
 _TOPIC_SELECTOR = re.compile(rf"regex:.*|{_TOPIC}|(?=.*[*?\[])[a-zA-Z0-9._*?!\[\]-]+", re.DOTALL)
@@ -38,38 +37,28 @@ TOPIC_TEXT = f"^{_TOPIC}$"
 
 def duration_ms(value: Any) -> int:
     """Return `30s`, `15m`, `12h` or `7d` as milliseconds. Raises ValueError for anything else."""
-    if isinstance(value, str) and (match := _DURATION.fullmatch(value)):
-        return int(match[1]) * _UNITS_MS[match[2]]
-    raise ValueError(f"expected a duration {_DURATION_HINT}")
+    hint = "such as 30s, 15m, 12h or 7d"
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise invalid("M114", "expected a duration", hint)
+    match = _DURATION.fullmatch(str(value))
+    if match is None:
+        hint = f'a number has no unit: write "{value}s"?' if isinstance(value, int) else hint
+        raise invalid("M121", f"not a duration: `{value}`", hint)
+    return int(match[1]) * _UNITS_MS[match[2]]
 
 
 def instant_ms(value: Any) -> int:
     """Return an RFC 3339 instant with a zone as epoch milliseconds. Raises ValueError for anything else."""
-    if isinstance(value, str) and _INSTANT.fullmatch(value):
-        try:
-            return round(datetime.fromisoformat(value).astimezone(UTC).timestamp() * 1000)
-        except (ValueError, OverflowError) as error:  # 30 February; the year 0001 in a zone east of Greenwich
-            raise ValueError(f"no such instant: {error}") from None
-    raise ValueError("expected an instant with a zone, such as 2026-11-01T00:00:00Z")
-
-
-def _duration(value: Any) -> int:
-    if isinstance(value, bool | float | list | dict):
-        raise invalid("M114", "expected a duration", _DURATION_HINT)
-    try:
-        return duration_ms(value)
-    except ValueError:
-        hint = f'a number has no unit: write "{value}s"?' if isinstance(value, int) else _DURATION_HINT
-        raise invalid("M121", f"not a duration: `{value}`", hint) from None
-
-
-def _instant(value: Any) -> int:
+    hint = "such as 2026-11-01T00:00:00Z"
     if not isinstance(value, str):
-        raise invalid("M114", "expected an instant", "such as 2026-11-01T00:00:00Z")
+        raise invalid("M114", "expected an instant", hint)
     try:
-        return instant_ms(value)
-    except ValueError as error:
-        raise invalid("M122", f"not an instant: `{value}`", str(error)) from None
+        if _INSTANT.fullmatch(value):
+            return round(datetime.fromisoformat(value).astimezone(UTC).timestamp() * 1000)
+        hint = f"expected an instant with a zone, {hint}"
+    except (ValueError, OverflowError) as error:  # 30 February; the year 0001 in a zone east of Greenwich
+        hint = f"no such instant: {error}"
+    raise invalid("M122", f"not an instant: `{value}`", hint)
 
 
 def _selector(value: Any) -> Selector:
@@ -134,13 +123,13 @@ _INSTANT_SCHEMA = {"type": "string", "format": "date-time", "pattern": f"^{_INST
 
 Duration = Annotated[
     int,
-    BeforeValidator(_duration),
+    BeforeValidator(duration_ms),
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": DURATION_TEXT, "examples": ["30s", "15m", "12h", "7d"]}),
 ]
 Instant = Annotated[
     int,
-    BeforeValidator(_instant),
+    BeforeValidator(instant_ms),
     PlainSerializer(format_instant, return_type=str),
     WithJsonSchema(_INSTANT_SCHEMA | {"examples": ["2026-11-01T00:00:00Z"]}),
 ]

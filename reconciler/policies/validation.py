@@ -41,5 +41,5 @@ def raise_cross_field(issues: Iterable[ValidationIssue]) -> None:
 
 
 def _exception(kind: str, issues: tuple[ValidationIssue, ...]) -> PydanticCustomError:
-    text = "; ".join(issue.message for issue in issues)
+    text = "; ".join(text for issue in issues for text in (issue.message, issue.hint) if text)
     return PydanticCustomError(kind, "{text}", {"text": text, "problems": issues})

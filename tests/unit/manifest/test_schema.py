@@ -132,7 +132,7 @@ def test_examples_are_valid_by_an_independent_validator(path: Path) -> None:
     assert (path.parent / target).resolve() == ROOT / "schemas" / "manifest.json"
     for document in documents(text):
         validator().validate(document)
-        validator(f"{schema._kebab_case(document['kind'])}.json").validate(document)
+        validator(f"{schema._words(document['kind'], '-')}.json").validate(document)
 
 
 @pytest.mark.parametrize("folder", ["manifests/examples", "reconciler/sandbox/demo"])
