@@ -59,8 +59,9 @@ def _double_claims(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
             subject = (item.cluster, item.model, claim.subject)
             # "all" stands for a claim without partitions, "any" for every claim.
             rivals = ("any",) if claim.partitions is None else (*claim.partitions, "all")
-            others = [first[key] for part in rivals if (key := (*subject, part)) in first]
-            for other, other_claim in [(other, claim) for other, claim in others if other is not item][:1]:
+            earlier = [first[key] for part in rivals if (key := (*subject, part)) in first]
+            other, other_claim = next((pair for pair in earlier if pair[0] is not item), (item, claim))
+            if other is not item:
                 yield item.diagnostic(
                     "M302",
                     f"two policies claim `{claim.subject}`, so neither may act on it",

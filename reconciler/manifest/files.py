@@ -6,7 +6,6 @@ Every file that cannot be read is an error.
 import hashlib
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -61,7 +60,8 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
     clusters = {item.name for item in items if item.model is Cluster}
     if len(clusters) == 1:
         (only,) = clusters
-        items = [replace(item, cluster=item.cluster or only) for item in items]
+        for item in items:
+            item.cluster = item.cluster or only
     diagnostics.extend(cross_check(items, complete=complete))
     if complete and not items:
         diagnostics.append(_file_error("M005", "", "the paths hold no manifest", "files end in .yaml or .yml"))

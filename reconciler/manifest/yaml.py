@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentEndEvent,
@@ -64,7 +64,6 @@ _CONSTANTS: dict[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_NUMERIC = frozenset("-+.0123456789")
 
 
 class Span(NamedTuple):
@@ -136,8 +135,6 @@ def plain_value(text: str) -> Any:
     """Return the value of an unquoted scalar; INVALID for null and for an ambiguous number."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if text[0] not in _NUMERIC:
-        return text
     if _INTEGER.fullmatch(text):
         return int(text)
     if _FRACTION.fullmatch(text):
@@ -200,11 +197,10 @@ class _Reader:
                 self.documents.append(self.document)
             end_line = event.end_mark.line
 
-    def add_syntax_error(self, error: Exception) -> None:
+    def add_syntax_error(self, error: Any) -> None:
         """Report the error that ended the reading, and the invisible characters after it."""
-        mark = start = None
-        if isinstance(error, MarkedYAMLError):
-            mark, start = error.problem_mark or error.context_mark, error.context_mark
+        start = getattr(error, "context_mark", None)
+        mark = getattr(error, "problem_mark", None) or start
         if isinstance(error, _TooDeep):
             message, hint = f"nested deeper than {DEEPEST} levels", "no manifest needs more than six levels"
             self._error("M109", message, self.position, hint)
@@ -215,7 +211,6 @@ class _Reader:
         elif self.lines[mark.line].startswith("%"):
             self._refuse_directive(mark.line)
         else:
-            assert isinstance(error, MarkedYAMLError)
             problem = " ".join(str(error.problem).split())
             hint = next(hint for words, hint in _SYNTAX_HINTS if words in f"{error.context} {problem}")
             elsewhere = start is not None and start.line != mark.line

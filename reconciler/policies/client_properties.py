@@ -89,8 +89,6 @@ def holds_credentials(value: str) -> bool:
 def _client_value(value: Any) -> str | int | bool:
     if isinstance(value, str | int):
         return value
-    if isinstance(value, float):
-        raise invalid("M115", "expected text, but YAML reads a number here", "quote it")
     raise invalid("M114", "expected text, a whole number, or true or false")
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from reconciler.manifest.diagnostics import Rendering, render
-from reconciler.manifest.validation_errors import example, model_issue
+from reconciler.manifest.parse import example, model_issue
 from reconciler.manifest.yaml import Node, Span
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
