@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal
 from urllib.parse import quote
@@ -77,6 +77,9 @@ class Related:
     location: SourceLocation
     message: str
 
+    def __str__(self) -> str:
+        return f"{_position(self.location)}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
@@ -127,11 +130,9 @@ def text(diagnostic: Diagnostic) -> str:
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     if diagnostic.location.path:
         lines.append(f"{' ' * (width + 1)}--> {_position(diagnostic.location)}")
-    notes = [f"{_position(other.location)}: {other.message}" for other in diagnostic.related]
-    if diagnostic.source_line is None:
-        notes.append(diagnostic.hint)
-    else:
-        excerpt, before, under = _excerpt(diagnostic.source_line, *_columns(diagnostic))
+    notes = [*map(str, diagnostic.related), diagnostic.hint if diagnostic.source_line is None else ""]
+    if diagnostic.source_line is not None:
+        excerpt, before, under = _excerpt(diagnostic, diagnostic.source_line)
         lines += [f"{gutter}|", f" {diagnostic.location.line} | {excerpt}".rstrip()]
         lines.append(f"{gutter}| {' ' * before}{'^' * under} {diagnostic.hint}".rstrip())
     lines += [f"{gutter}= {note}" for note in (*notes, diagnostic.context) if note]
@@ -140,23 +141,19 @@ def text(diagnostic: Diagnostic) -> str:
 
 def as_json(diagnostics: Sequence[Diagnostic]) -> str:
     """Render as one JSON object with `format_version` and `diagnostics`."""
-
-    def position(location: SourceLocation) -> dict[str, Any]:
-        return {"path": location.path, "line": location.line, "column": location.column}
-
     objects = [
         {
             "code": diagnostic.code,
             "title": CODES[diagnostic.code].title,
             "severity": diagnostic.severity,
             "message": diagnostic.message,
-            **position(diagnostic.location),
+            **asdict(diagnostic.location),
             "end_line": diagnostic.end_line,
             "end_column": diagnostic.end_column,
             "source_line": diagnostic.source_line,
             "where": diagnostic.context,
             "hint": diagnostic.hint,
-            "related": [{**position(other.location), "message": other.message} for other in diagnostic.related],
+            "related": [{**asdict(other.location), "message": other.message} for other in diagnostic.related],
         }
         for diagnostic in diagnostics
     ]
@@ -173,9 +170,7 @@ def github(diagnostic: Diagnostic) -> str:
         properties |= {"line": location.line, "endLine": max(diagnostic.end_line, location.line)}
         if diagnostic.end_line == location.line and diagnostic.end_column > location.column:
             properties |= {"col": location.column, "endColumn": diagnostic.end_column - 1}
-    body = [diagnostic.message, diagnostic.hint]
-    body += [f"{_position(other.location)}: {other.message}" for other in diagnostic.related]
-    body.append(diagnostic.context)
+    body = (diagnostic.message, diagnostic.hint, *map(str, diagnostic.related), diagnostic.context)
     message = "\n".join(escape_invisible(part) for part in body if part)
     head = ",".join(f"{name}={command_property(str(value))}" for name, value in sorted(properties.items()))
     return f"::{diagnostic.severity} {head}::{command_data(message)}\n"
@@ -195,11 +190,23 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
         }
         for code in codes
     ]
-    run = {
-        "tool": {"driver": {"name": "reconciler", "rules": rules}},
-        "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(diagnostic, codes.index(diagnostic.code)) for diagnostic in diagnostics],
-    }
+    results = [
+        {
+            "ruleId": diagnostic.code,
+            "ruleIndex": codes.index(diagnostic.code),
+            "level": diagnostic.severity,
+            "message": {"text": "; ".join(filter(None, (diagnostic.message, diagnostic.hint, diagnostic.context)))},
+            "locations": _sarif_locations(diagnostic.location, diagnostic.end_line, diagnostic.end_column),
+            "relatedLocations": [
+                location | {"message": {"text": other.message}}
+                for other in diagnostic.related
+                for location in _sarif_locations(other.location)
+            ],
+        }
+        for diagnostic in diagnostics
+    ]
+    tool = {"driver": {"name": "reconciler", "rules": rules}}
+    run = {"tool": tool, "columnKind": "unicodeCodePoints", "results": results}
     return _dump({"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]})
 
 
@@ -219,16 +226,11 @@ def _position(location: SourceLocation) -> str:
     return f"{location.path}:{location.line}:{location.column}" if location.line else location.path
 
 
-def _columns(diagnostic: Diagnostic) -> tuple[int, int]:
-    """Return the 0-based columns to underline on the first line: at least one character."""
+def _excerpt(diagnostic: Diagnostic, line: str) -> tuple[str, int, int]:
+    """Return the line as shown, and the terminal cells before and under the span."""
     start = diagnostic.location.column - 1
     same_line = diagnostic.end_line == diagnostic.location.line
-    end = diagnostic.end_column - 1 if same_line else len((diagnostic.source_line or "").rstrip())
-    return start, max(end, start + 1)
-
-
-def _excerpt(line: str, start: int, end: int) -> tuple[str, int, int]:
-    """Return the line as shown, and the terminal cells before and under the span."""
+    end = max(start + 1, diagnostic.end_column - 1 if same_line else len(line.rstrip()))
     cut = max(0, min(start - _LINE_WIDTH // 4, len(line) - _LINE_WIDTH))
     parts = (line[cut:start], line[start:end][:_LINE_WIDTH], line[end : cut + _LINE_WIDTH])
     head, span, tail = (escape_invisible(part.replace("\t", " ")) for part in parts)
@@ -238,27 +240,11 @@ def _excerpt(line: str, start: int, end: int) -> tuple[str, int, int]:
     return head + span + tail, cell_len(head), max(1, cell_len(span))
 
 
-def _sarif_result(diagnostic: Diagnostic, rule: int) -> dict[str, Any]:
-    parts = [diagnostic.message, diagnostic.hint, diagnostic.context]
-    result: dict[str, Any] = {
-        "ruleId": diagnostic.code,
-        "ruleIndex": rule,
-        "level": diagnostic.severity,
-        "message": {"text": "; ".join(part for part in parts if part)},
-    }
-    if diagnostic.location.path:
-        end = {"endLine": diagnostic.end_line, "endColumn": diagnostic.end_column}
-        result["locations"] = [_sarif_location(diagnostic.location, end)]
-    if diagnostic.related:
-        result["relatedLocations"] = [
-            _sarif_location(other.location, {}) | {"message": {"text": other.message}} for other in diagnostic.related
-        ]
-    return result
-
-
-def _sarif_location(location: SourceLocation, end: dict[str, int]) -> dict[str, Any]:
+def _sarif_locations(location: SourceLocation, end_line: int = 0, end_column: int = 0) -> list[dict[str, Any]]:
+    """Return the location in a list, which is empty without a file."""
     place: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path, errors="surrogateescape")}}
     if location.line:
-        start = {"startLine": location.line, "startColumn": location.column}
-        place["region"] = start | (end if tuple(end.values()) > tuple(start.values()) else {})
-    return {"physicalLocation": place}
+        place["region"] = {"startLine": location.line, "startColumn": location.column}
+        if (end_line, end_column) > (location.line, location.column):
+            place["region"] |= {"endLine": end_line, "endColumn": end_column}
+    return [{"physicalLocation": place}] if location.path else []

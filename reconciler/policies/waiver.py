@@ -16,6 +16,8 @@ from reconciler.text.formatting import format_instant
 LIMITS_OF: Mapping[str, tuple[Limit, ...]] = {policy.__name__: policy.OPERATION.LIMITS for policy in POLICIES}
 """By kind of policy: the limits that bound it."""
 _LIMITS = {limit.id: limit for limit in LIMITS}
+_PERCENT_IDS = [limit.id for limit in LIMITS if limit.is_percent]
+_COUNT_IDS = [limit.id for limit in LIMITS if not limit.is_percent]
 _POLICY_TEXT = f"({'|'.join(LIMITS_OF)})/{NAME_TEXT}"
 
 if TYPE_CHECKING:
@@ -28,24 +30,18 @@ def _if(name: str, condition: dict[str, Any], then: dict[str, Any]) -> dict[str,
     return {"if": {"properties": {name: condition}, "required": [name]}, "then": {"properties": then}}
 
 
-_PERCENT_IDS = [limit.id for limit in LIMITS if limit.is_percent]
-_COUNT_IDS = [limit.id for limit in LIMITS if not limit.is_percent]
-_SCHEMA: dict[str, Any] = {
-    "allOf": [
-        *(
-            _if("policy", {"pattern": f"^{kind}/"}, {"limit": {"enum": [limit.id for limit in limits]}})
-            for kind, limits in LIMITS_OF.items()
-        ),
-        _if("limit", {"enum": _PERCENT_IDS}, {"value": {"maximum": 100}}),
-        _if("limit", {"enum": _COUNT_IDS}, {"value": {"multipleOf": 1}}),
-    ]
-}
+_KINDS = [
+    _if("policy", {"pattern": f"^{kind}/"}, {"limit": {"enum": [limit.id for limit in limits]}})
+    for kind, limits in LIMITS_OF.items()
+]
+_PERCENT = _if("limit", {"enum": _PERCENT_IDS}, {"value": {"maximum": 100}})
+_COUNT = _if("limit", {"enum": _COUNT_IDS}, {"value": {"multipleOf": 1}})
 
 
 class WaiverSpec(BaseModel):
     """The body of a Waiver."""
 
-    model_config = STRICT | {"json_schema_extra": _SCHEMA}
+    model_config = STRICT | {"json_schema_extra": {"allOf": [*_KINDS, _PERCENT, _COUNT]}}
 
     policy: Annotated[
         str,
@@ -92,11 +88,11 @@ class Waiver(Envelope):
     spec: WaiverSpec = Field(description="Which limit, for which policy, up to what, until when.")
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
-        at = ("spec", "expires")
+        path = ("spec", "expires")
         if self.spec.expires <= now_ms:
             message = f"this waiver expired at {format_instant(self.spec.expires)} and has no effect"
-            yield ValidationIssue("M402", message, at, "remove it")
+            yield ValidationIssue("M402", message, path, "remove it")
         if self.spec.expires > now_ms + self.spec.longest_ms:
             longest = "24 hours" if self.spec.longest_ms == DAY_MS else "30 days"
             message = f"a waiver of `{self.spec.limit}` may last {longest} at most"
-            yield ValidationIssue("M210", message, at, "choose an earlier instant")
+            yield ValidationIssue("M210", message, path, "choose an earlier instant")
