@@ -123,16 +123,17 @@ def _cluster_references(items: Sequence[ParsedManifest], names: Sequence[str]) -
 
 
 def _waived_policies(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
+    addresses: dict[str | None, set[str]] = {}
     for item in items:
-        if isinstance(item.manifest, Waiver):
+        if issubclass(item.model, Policy):
+            addresses.setdefault(item.cluster, set()).add(item.address)
+    for item in items:
+        known = addresses.get(item.cluster, set())
+        if isinstance(item.manifest, Waiver) and item.manifest.spec.policy not in known:
             policy = item.manifest.spec.policy
-            known = {
-                other.address for other in items if issubclass(other.model, Policy) and other.cluster == item.cluster
-            }
-            if policy not in known:
-                closest = _closest_policy(policy, known)
-                hint = f"did you mean `{closest}`?" if closest else "write KIND/NAME of a policy of the same cluster"
-                yield item.diagnostic("M305", f"no policy `{policy}` for this waiver", ("spec", "policy"), hint)
+            closest = _closest_policy(policy, known)
+            hint = f"did you mean `{closest}`?" if closest else "write KIND/NAME of a policy of the same cluster"
+            yield item.diagnostic("M305", f"no policy `{policy}` for this waiver", ("spec", "policy"), hint)
 
 
 def _closest_policy(address: str, known: Collection[str]) -> str | None:
@@ -150,8 +151,5 @@ def _clusters_without_policy(items: Sequence[ParsedManifest], names: Collection[
         return
     for item in items:
         if item.model is Cluster and item.name not in used:
-            message, hint = (
-                f"no policy for `{item.address}`: its plan is empty",
-                "add the folder of the policies to the command",
-            )
-            yield item.diagnostic("M403", message, _NAME, hint)
+            message = f"no policy for `{item.address}`: its plan is empty"
+            yield item.diagnostic("M403", message, _NAME, "add the folder of the policies to the command")
