@@ -23,7 +23,7 @@ class ClusterManifests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestSet:
-    """All manifests of a run, sorted by the names of the clusters; all files in reading order."""
+    """All manifests of a run. Clusters are sorted by name, files are in reading order."""
 
     by_cluster: Sequence[ClusterManifests]
     files: Sequence[ManifestFile]

@@ -51,7 +51,7 @@ _TYPE_NAMES = {bool: "true or false", int: "a number", float: "a number", list: 
 
 
 def kinds() -> Mapping[str, type[Envelope]]:
-    """Return the class of each kind by its name: the Cluster, every policy, and the Waiver."""
+    """Return the classes of all kinds by name: Cluster, policies, Waiver."""
     classes: tuple[type[Envelope], ...] = (Cluster, *policies.POLICIES, Waiver)
     return {kind.__name__: kind for kind in classes}
 
@@ -71,7 +71,7 @@ def parse_manifest(source: SourceFile, document: Document, *, now_ms: int) -> "P
 
 
 def address_of(root: Node | None) -> str:
-    """Return KIND/NAME as far as they can be read; a misspelt kind as the closest known one."""
+    """Return KIND/NAME as far as they are known. A misspelt kind becomes the closest one."""
     if root is None:
         return ""
     kind, name = _closest_kind(root) or _text_at(root, "kind"), _text_at(root, "metadata", "name")
@@ -104,7 +104,7 @@ class ParsedManifest:
     def diagnostic(
         self, code: str, message: str, path: FieldPath, hint: str, *related: tuple["ParsedManifest", FieldPath, str]
     ) -> Diagnostic:
-        """Return a diagnostic about the value at `path`. `related`: manifest, path and message of each."""
+        """Return a diagnostic about the value at `path`. `related`: manifest, path, message."""
         error = ManifestError(code, message, self._span(path), hint, path[:-1])
         others = (Related(other.source.location(other._span(at)), text) for other, at, text in related)
         return self.source.diagnostic(error, self.address, others)
@@ -142,7 +142,7 @@ class ParsedManifest:
             self.manifest = manifest.with_location(self.source.location(self.root.span))
 
     def _correct_keys(self, data: Mapping[Any, Any], model: type[BaseModel], path: FieldPath) -> dict[str, Any]:
-        """Report unknown fields, and return the data without them or with the closest known field."""
+        """Report unknown fields; return the data with the closest known fields instead."""
         fields = _fields(model)
         corrected: dict[str, Any] = {}
         for key, value in data.items():
@@ -199,7 +199,7 @@ class ParsedManifest:
         self.document.errors.append(ManifestError(issue.code, issue.message, span, hint, context))
 
     def _span(self, path: FieldPath) -> Span:
-        """Return the span of the value at `path`; for a list or mapping, of its key."""
+        """Return the span of the value at `path`. A list or mapping has that of its key."""
         key, node = self._find(path)
         return key.span if key is not None and node.entries else node.span
 
@@ -233,9 +233,9 @@ def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> Valida
 
 
 def example(model: type[BaseModel], path: FieldPath) -> str:
-    """Return `such as idleFor: 3d`: an example of the deepest field at or above `path` that has one.
+    """Return an example such as `such as idleFor: 3d`.
 
-    For a mapping, return the names of its fields.
+    It is one of the deepest field at or above `path` that has one; a mapping has its fields' names.
     """
     hint = ""
     current: type[BaseModel] | None = model

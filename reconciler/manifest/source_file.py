@@ -1,4 +1,4 @@
-"""One manifest file: its text, its YAML, and diagnostics that point into it with secrets masked."""
+"""One manifest file: its text, its YAML, and diagnostics that mask secrets."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -148,7 +148,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def read(text: str) -> list[Document]:
-    """Read all documents of a file up to the first syntax error, which the last document holds."""
+    """Read all documents of a file. A syntax error ends the last one."""
     reader = _Reader(text)
     try:
         reader.read_documents()
@@ -205,7 +205,7 @@ class _Reader:
             message, hint = f"nested deeper than {DEEPEST} levels", "no manifest needs more than six levels"
             self._error("M109", message, self.position, hint)
         elif mark is None:
-            # The scanner fails on some input without a position, such as "\UFFFFFFFF" and a lone %TAG.
+            # The scanner fails without a position on "\UFFFFFFFF" and on a lone %TAG.
             message = f"not YAML: {type(error).__name__} after this position"
             self._error("M101", message, self.position, "check quotes and escapes")
         elif self.lines[mark.line].startswith("%"):
@@ -220,7 +220,7 @@ class _Reader:
         self.document.complete = False
 
     def _next_event(self) -> Any:
-        """Return the next event, or None at the end; report the invisible characters up to its end."""
+        """Return the next event; None: the end. Report the invisible characters before its end."""
         event = next(self.events, None)
         if event is not None:
             self.position = _span(event.end_mark, event.end_mark)
@@ -237,7 +237,7 @@ class _Reader:
         self._error("M102", "a directive", span, "remove it: manifests are YAML 1.2")
 
     def _read_node(self, event: Any, name: str | int | None) -> Node:
-        """Read the value that begins with `event`. `name`: its key or list position; None: the root."""
+        """Read the value that begins with `event`. `name`: key or list position; None: the root."""
         span = _span(event.start_mark, event.end_mark)
         if isinstance(event, AliasEvent):
             self._error("M104", "an alias", span, f"write the value out: {_ONE_PLACE}")

@@ -1,4 +1,4 @@
-"""How a Cluster manifest says to connect: bootstrap servers, librdkafka properties, references to secrets.
+"""The connection of a Cluster: bootstrap servers, librdkafka properties, references to secrets.
 
 Refused are literal secrets, properties that the tool sets itself because a guarantee depends on
 them, and properties that run code: a manifest comes with a pull request, and CI plans it.

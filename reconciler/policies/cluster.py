@@ -25,7 +25,7 @@ class Protect(BaseModel):
 
 
 LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
-"""The limits of all operations, in the order of the manifest: the most destructive operation first."""
+"""The limits of all operations; the most destructive operation comes first."""
 
 
 _LIMIT_FIELDS: dict[str, Any] = {

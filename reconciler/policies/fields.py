@@ -48,7 +48,7 @@ def duration_ms(value: Any) -> int:
 
 
 def instant_ms(value: Any) -> int:
-    """Return an RFC 3339 instant with a zone as epoch milliseconds. Raises ValueError for anything else."""
+    """Return an RFC 3339 instant with a zone as epoch milliseconds. Raises ValueError."""
     hint = "such as 2026-11-01T00:00:00Z"
     if not isinstance(value, str):
         raise invalid("M114", "expected an instant", hint)

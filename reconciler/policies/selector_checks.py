@@ -1,4 +1,4 @@
-"""Refuses selectors that people or tools read in two ways, and regular expressions that are slow.
+"""Refuses selectors with two readings, and slow regular expressions.
 
 A pattern of `protect` that matches nothing looks just like one that protects. Names come from the
 cluster, any client may create one, and Python's matcher backtracks.

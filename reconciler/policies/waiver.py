@@ -1,4 +1,4 @@
-"""Waiver: an expiring exception to one limit, for one policy's actions only. There is no force flag."""
+"""Waiver: an expiring exception to one limit, for one policy. There is no force flag."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
