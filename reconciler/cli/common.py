@@ -81,7 +81,7 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
 
 def clusters(manifests: ManifestSet, settings: Settings) -> Iterator[ClusterManifests]:
     """Yield the manifests of each cluster; with --cluster only of that one."""
-    return iter((manifests.for_cluster(settings.cluster),)) if settings.cluster else manifests.by_cluster()
+    return iter([manifests.for_cluster(settings.cluster)] if settings.cluster else manifests.by_cluster)
 
 
 def one_cluster(manifests: ManifestSet, settings: Settings, *, cluster_id: str | None = None) -> ClusterManifests:

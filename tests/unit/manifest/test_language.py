@@ -8,8 +8,8 @@ import re
 import pytest
 
 from reconciler.manifest.diagnostics import Rendering, render
-from reconciler.manifest.nodes import Node
-from reconciler.manifest.validation_errors import _example, _words
+from reconciler.manifest.parse import example, model_issue
+from reconciler.manifest.yaml import Node, Span
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
 from tests.golden.wording import mentions
@@ -280,7 +280,7 @@ def test_hostile_text_cannot_forge_output() -> None:
     assert only.code == "M112"
     shown = render([only], Rendering.TEXT)
     assert "\x1b" not in shown
-    assert "\\x1b[31mevil\\x0d" in shown
+    assert "\\u001b[31mevil\\u000d" in shown
     assert "::error::\\u202e" in shown
     command = render([only], Rendering.GITHUB)
     assert command.count("\n") == 1
@@ -332,8 +332,9 @@ def test_errors_of_a_file_without_a_manifest() -> None:
 
 def test_unknown_errors_of_the_model_library_have_words() -> None:
     """An unknown error of the model library keeps the message of the library."""
-    code, message, hint = _words({"type": "new_in_a_later_version", "msg": "Something new"}, Node(1, None, None))
-    assert (code, message) == ("M119", "Something new")
-    assert hint
-    assert _example(RetentionFloor, ()) == ""
-    assert _example(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')
+    error = {"type": "new_in_a_later_version", "msg": "Something new"}
+    issue = model_issue(error, Node(1, Span(1, 1, 1, 2)), ("spec",))
+    assert (issue.code, issue.message) == ("M119", "Something new")
+    assert issue.hint
+    assert example(RetentionFloor, ()) == ""
+    assert example(RetentionFloor, ("spec", "topics", 3)).endswith('topics: ["clicks-*"]')

@@ -25,7 +25,7 @@ def with_waiver(**changes: str) -> str:
 
 def test_every_field_of_the_design() -> None:
     """The example of the design is accepted, and belongs to the policy it names."""
-    (found,) = accepted(with_waiver()).waivers
+    (found,) = accepted(with_waiver()).for_cluster().waivers
     assert (found.spec.policy, found.spec.limit, found.spec.value) == ("RetentionFloor/orders", "recordsPercent", 100)
     assert found.spec.expires == 1_796_083_200_000
 
@@ -120,7 +120,7 @@ def test_instants_are_rfc_3339_with_a_zone(value: str, expected: str) -> None:
 )
 def test_instants_in_any_zone(value: str) -> None:
     """One instant, whatever the zone it is written in."""
-    (found,) = accepted(with_waiver(expires=value)).waivers
+    (found,) = accepted(with_waiver(expires=value)).for_cluster().waivers
     assert found.spec.expires == 1_796_083_200_000
 
 
