@@ -14,10 +14,11 @@ from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, Journal, ResponseAction
+from reconciler.model.ports import Gateway, Journal
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.response import ResponseAction
 
 DEFAULTS = Tuning()
 
@@ -96,7 +97,7 @@ def _apply_operation(
                 if group is not None and outcome.status in _DONE:
                     context.removed_groups.add(group)
             done += len(outcomes)
-            progress(f"{operation.NOUN}: {done} of {len(actions)}")
+            progress(f"{operation.TITLE}s: {done} of {len(actions)}")
             yield from outcomes
 
 

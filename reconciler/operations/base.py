@@ -1,6 +1,6 @@
 """What every operation says about itself. A class that lacks a method cannot be instantiated.
 
-The planner, the limits, the review, the recheck and the applier ask an action these questions and
+The planner, the limits, the review, the recheck, the applier and the reports call these methods and
 know no operation by name.
 """
 
@@ -14,12 +14,14 @@ from reconciler.model.block_reason import BlockReason
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, ItemResult, ResponseAction
+from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.checks import SubjectBlocked
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.response import ErrorTable, Response, ResponseAction, interpret
 
 Subject = TopicPartition | str
 """What a request names: a partition, or a group."""
@@ -54,8 +56,8 @@ class RunContext(Protocol):
 class Operation(Action):
     """An action that this program knows how to limit, review, recheck, send and verify."""
 
-    NOUN: ClassVar[str]
-    """What progress and reports call several of them: `record deletions`."""
+    TITLE: ClassVar[str]
+    """What progress and reports call one action of this operation: `record deletion`."""
     LIMITS: ClassVar[tuple[Limit, ...]]
     """The limits of a plan that this operation counts towards, in the order of the manifest."""
     BATCH_SIZE: ClassVar[int]
@@ -66,6 +68,10 @@ class Operation(Action):
     """What an outcome says where this run brought the desired state about."""
     SATISFIED: ClassVar[str]
     """What an outcome says where the desired state was there already."""
+    ERRORS: ClassVar[ErrorTable]
+    """What the errors of the request mean, besides COMMON_ERRORS."""
+    RIGHT: ClassVar[str]
+    """The right that the request needs: `DELETE on the topic`."""
 
     @property
     @abstractmethod
@@ -98,8 +104,6 @@ class Operation(Action):
 
     # --- reports
 
-    TITLE: ClassVar[str]
-    """What reports call one action of this operation: `record deletion`."""
     DRIFT_TYPE: ClassVar[str]
     """What is wrong with a subject that the action would correct; a value in drift reports: `records`."""
     DRIFT_TEXT: ClassVar[str]
@@ -156,14 +160,20 @@ class Operation(Action):
         """Return the facts that the recheck of these actions needs."""
 
     @abstractmethod
-    def recheck(self, observation: Observation) -> RecheckFailure | None:
-        """Return why the action does not hold on these facts; None: it holds.
+    def check(self, observation: Observation) -> None:
+        """Raise RecheckFailure or SubjectBlocked unless the action holds on these facts.
 
-        The one rule book, for the recheck of the whole plan and for the look before each request.
+        The only rule book, for the recheck of the whole plan and for the look before each request.
         """
 
-    def usable_error(self) -> str | None:
-        """Return why no file that this program wrote can hold the action; None: it may."""
+    def recheck(self, observation: Observation) -> RecheckFailure | None:
+        """Return why the action does not hold on these facts; None: it holds."""
+        try:
+            self.check(observation)
+        except SubjectBlocked as error:
+            return RecheckFailure(Status.FAILED if error.block.unread else Status.STALE, error.block.reason)
+        except RecheckFailure as failure:
+            return failure
         return None
 
     def as_observed(self, snapshot: ClusterSnapshot) -> Self:
@@ -201,12 +211,18 @@ class Operation(Action):
 
     @classmethod
     @abstractmethod
-    def send(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, ItemResult]:
-        """Send one request for these actions and return the result of each by its subject."""
+    def call_gateway(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, ItemResult]:
+        """Make one request for these actions and return the result of each by its subject."""
+
+    @classmethod
+    def send(cls, actions: Sequence[Any], gateway: Gateway) -> Mapping[Any, Response]:
+        """Make one request and return what its results mean, by subject."""
+        results = cls.call_gateway(actions, gateway)
+        return {subject: interpret(result, cls.ERRORS, cls.RIGHT) for subject, result in results.items()}
 
     @classmethod
     def observe_effect(
-        cls, actions: Sequence[Any], results: Mapping[Any, ItemResult], context: RunContext
+        cls, actions: Sequence[Any], responses: Mapping[Any, Response], context: RunContext
     ) -> Observation:
         """Read the cluster after a request."""
         return cls.observe(actions, context)
@@ -223,11 +239,10 @@ class Operation(Action):
     def not_reached(self, observation: Observation) -> str:
         """Return why the desired state is not shown, for an outcome's text."""
 
-    def verify(self, attempt: Attempt[Any], result: ItemResult, observation: Observation) -> StepResult:
-        """Return what the result of a request and the cluster afterwards make of the attempt."""
-        attempt = attempt.after_response(result)
-        read_back = self.read_back(observation)
-        match result.answer:
+    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+        """Return what the response to a request and the cluster afterwards make of the attempt."""
+        attempt = attempt.after_response(response)
+        match response.answer:
             case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY:
                 if self.is_reached(observation):
                     return self.reached(attempt, observation)
@@ -238,7 +253,7 @@ class Operation(Action):
                 status = Status.WAITING
             case ResponseAction.FAILED | ResponseAction.HALVE:
                 status = Status.FAILED
-        return attempt.outcome(status, result.text or result.code, read_back=read_back)
+        return attempt.outcome(status, response.text or response.code, read_back=self.read_back(observation))
 
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation

@@ -8,20 +8,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason
-from reconciler.model.names import NOWHERE, Address, SourceLocation
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Decision
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
+from reconciler.operations.checks import known, missing_partition
 from reconciler.operations.protection import Protection
 from reconciler.policies.fields import Name
-from reconciler.policies.validation import FieldPath, ValidationIssue
+from reconciler.policies.validation import FieldPath, ValidationIssue, raise_cross_field
 
 STRICT = ConfigDict(
     strict=True,
@@ -35,18 +36,20 @@ STRICT = ConfigDict(
 """Of every model of the manifest language. YAML is validated by alias only; tests and code may use Python names."""
 
 
+_NAME = Field(description="The name of this manifest; unique per kind and cluster.")
+_OWNER = Field(default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"])
+_REASON = Field(default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"])
+_Text = Annotated[str, Field(min_length=1)]
+
+
 class ClusterMetadata(BaseModel):
     """The metadata of a Cluster: who this manifest is."""
 
     model_config = STRICT
 
-    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
-    owner: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"]
-    )
-    reason: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
-    )
+    name: Name = _NAME
+    owner: _Text | None = _OWNER
+    reason: _Text | None = _REASON
 
 
 class Metadata(BaseModel):
@@ -54,18 +57,48 @@ class Metadata(BaseModel):
 
     model_config = STRICT
 
-    name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
+    name: Name = _NAME
     cluster: Name | None = Field(
         default=None,
         description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
         examples=["prod-eu"],
     )
-    owner: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Who answers for it; shown in the plan.", examples=["team-orders"]
-    )
-    reason: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Why it exists; shown in the plan.", examples=["erase after 30 days"]
-    )
+    owner: _Text | None = _OWNER
+    reason: _Text | None = _REASON
+
+
+class Spec(BaseModel):
+    """The body of a manifest, or a part of it, with rules about several fields."""
+
+    model_config = STRICT
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        raise_cross_field(self._issues())
+        return self
+
+    def _issues(self) -> Iterable[ValidationIssue]:
+        """Return what is wrong with fields that are right by themselves."""
+        return ()
+
+    @staticmethod
+    def _unbounded_pattern(
+        field: str, selectors: Sequence[Selector], expect_at_most: int | None
+    ) -> Iterator[ValidationIssue]:
+        """Yield the problem of a pattern without `expectAtMost`."""
+        index = first_pattern(selectors)
+        if index is not None and expect_at_most is None:
+            yield ValidationIssue(
+                code="M201",
+                message=f"`{selectors[index].text}` is a pattern and `expectAtMost` is missing",
+                at=(field, index),
+                hint=f"add expectAtMost: how many {field} it may match",
+            )
+
+
+def first_pattern(selectors: Sequence[Selector]) -> int | None:
+    """Return the index of the first pattern; None: all selectors are exact names."""
+    return next((index for index, selector in enumerate(selectors) if selector.is_pattern), None)
 
 
 class Envelope(BaseModel):
@@ -204,6 +237,14 @@ class Policy(Envelope, ABC):
     def awaited_groups(self) -> tuple[str, ...]:
         """Groups whose commits the policy waits for, and which no other policy may remove."""
         return ()
+
+    def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
+        """Yield the selected partitions of a topic, each with why it is not there. Raises SubjectBlocked."""
+        count = known(facts.partitions, "the number of partitions of", facts.name)
+        selected = self.claimed_partitions(facts.name)
+        for number in range(count) if selected is None else sorted(selected):
+            partition = TopicPartition(facts.name, number)
+            yield partition, None if number < count else missing_partition(partition, count)
 
     def address_of(self, name: str, partition: int = -1) -> Address:
         """Return the address of one of its subjects."""

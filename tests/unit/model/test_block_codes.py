@@ -15,7 +15,7 @@ SOURCES = [
 
 def test_every_code_that_is_said_is_explained_and_the_other_way_round() -> None:
     """`explain CODE` answers for each code of a plan."""
-    said = {code for path in SOURCES for code in re.findall(r'code="(B[0-9]{3})"', path.read_text())}
+    said = {code for path in SOURCES for code in re.findall(r'(?:code=|because\(\s*)"(B[0-9]{3})"', path.read_text())}
     assert said == set(REASONS)
 
 
