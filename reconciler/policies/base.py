@@ -6,7 +6,7 @@ What one kind means is in its own file. A policy that lacks a method cannot be i
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
@@ -159,27 +159,25 @@ class ExactClaim:
     """A topic or group that a policy names exactly, and where. `partitions` None: all of it."""
 
     subject: str
-    partitions: Sequence[int] | None
+    partitions: Collection[int] | None
     path: FieldPath
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteAccess:
-    """A right that apply needs: DELETE on the selected topics or groups, or ALTER on the cluster."""
-
-    resource: Literal["topic", "group", "cluster"]
-    selectors: Sequence[Selector] = ()
-    excluding: Sequence[Selector] = ()
-    patterns_skip_underscore: bool = False
-
-
 class Policy(Envelope, ABC):
-    """A manifest that states desired state."""
+    """A manifest that states desired state.
+
+    Its `spec` has the fields `topics` and `exceptTopics`, or `groups` and `exceptGroups`; and
+    `expectAtMost` where patterns are allowed only with a bound.
+    """
 
     SUBJECTS: ClassVar[str] = "topics"
     """What it selects, as its field is called: `topics` or `groups`."""
+    PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = False
+    """Whether no pattern selects a name with a leading `_`."""
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
     """Which lists a plan of it rests on: `topics`, `groups`, `consumers`."""
+    WRITES: ClassVar[Literal["topic", "group", "cluster"]] = "topic"
+    """The right that apply needs: DELETE on the selected topics or groups, or ALTER on the cluster."""
     OPERATION: ClassVar[type[Operation]]
     """The operation that its actions are."""
 
@@ -190,21 +188,45 @@ class Policy(Envelope, ABC):
         description="merge: applied from a reviewed plan only. continuous: also by scheduled applies and watch.",
         examples=["merge"],
     )
+    spec: Any
 
     # --- manifest
 
-    @abstractmethod
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        """Yield the subjects that the manifest names exactly and does not except."""
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        """The selectors of its topics or groups."""
+        return getattr(self.spec, self.SUBJECTS) or ()
 
-    @abstractmethod
-    def write_access(self) -> WriteAccess:
-        """Return the right that applying this policy needs."""
+    @property
+    def excluding(self) -> tuple[Selector, ...]:
+        """The selectors of what it leaves out, whatever `selectors` match."""
+        return getattr(self.spec, f"except_{self.SUBJECTS}", None) or ()
+
+    @property
+    def expect_at_most(self) -> int | None:
+        """How many names it may match; more and nothing of the policy is done. None: any number."""
+        return getattr(self.spec, "expect_at_most", None)
 
     @property
     def every_ms(self) -> int | None:
         """Least time between two purges of a subject, in milliseconds; None: no clock."""
         return None
+
+    @property
+    def awaited_groups(self) -> tuple[str, ...]:
+        """Groups whose commits the policy waits for, and which no other policy may remove."""
+        return ()
+
+    def claimed_partitions(self, name: str) -> frozenset[int] | None:
+        """Return the partition numbers it claims of a topic; None: all of them, or a group."""
+        return None
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        """Yield the subjects that the manifest names exactly and does not except."""
+        for index, selector in enumerate(self.selectors):
+            name = selector.text
+            if not selector.is_pattern and not any(other.matches(name) for other in self.excluding):
+                yield ExactClaim(name, self.claimed_partitions(name), ("spec", self.SUBJECTS, index))
 
     # --- plan
 
@@ -213,30 +235,27 @@ class Policy(Envelope, ABC):
         """Return the facts that deciding this policy needs, the wholes of its limits included."""
 
     @abstractmethod
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        """Resolve the policy's selectors against the names that the cluster lists."""
-
-    @abstractmethod
-    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        """Return why nothing may be done to the topic or group `name`; None: nothing protects it."""
-
-    @abstractmethod
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
-    @property
-    def expect_at_most(self) -> int | None:
-        """How many names it may match; more and nothing of the policy is done. None: any number."""
-        return None
+    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
+        """Return why nothing may be done to the topic or group `name`; None: nothing protects it."""
+        return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)
 
-    def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        """Return the partition numbers it claims of a topic; None: all of them, or a group."""
-        return None
-
-    @property
-    def awaited_groups(self) -> tuple[str, ...]:
-        """Groups whose commits the policy waits for, and which no other policy may remove."""
-        return ()
+    def select(self, snapshot: ClusterSnapshot) -> Selection:
+        """Resolve the policy's selectors against the names that the cluster lists."""
+        # The group "" exists for clients without one. It has no address, so no policy selects it.
+        listed = snapshot.groups.keys() - {""} if self.SUBJECTS == "groups" else snapshot.topics.keys()
+        exact = {selector.text for selector in self.selectors if not selector.is_pattern}
+        # A policy of exact names only does not walk through every name of the cluster.
+        names = exact if first_pattern(self.selectors) is None else {*listed, *exact}
+        subjects = select(
+            names,
+            self.selectors,
+            excluding=self.excluding,
+            patterns_skip_underscore=self.PATTERNS_SKIP_UNDERSCORE,
+        )
+        return Selection(self, subjects, frozenset(name for name in subjects if name not in listed))
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
         """Yield the selected partitions of a topic, each with why it is not there. Raises SubjectBlocked."""
@@ -249,31 +268,3 @@ class Policy(Envelope, ABC):
     def address_of(self, name: str, partition: int = -1) -> Address:
         """Return the address of one of its subjects."""
         return Address(type(self).__name__, self.metadata.name, name, partition)
-
-    def _select(
-        self,
-        listed: Collection[str],
-        selectors: Sequence[Selector],
-        excluding: Sequence[Selector] | None,
-        *,
-        patterns_skip_underscore: bool = False,
-    ) -> Selection:
-        exact = {selector.text for selector in selectors if not selector.is_pattern}
-        # A policy of exact names only does not walk through every name of the cluster.
-        names = {*listed, *exact} if any(selector.is_pattern for selector in selectors) else exact
-        subjects = select(
-            names, selectors, excluding=excluding or (), patterns_skip_underscore=patterns_skip_underscore
-        )
-        return Selection(self, subjects, frozenset(name for name in subjects if name not in listed))
-
-
-def claims_by_name(
-    field: str,
-    selectors: Sequence[Selector],
-    excluding: Sequence[Selector] | None,
-    partitions: Sequence[int] | None = None,
-) -> Iterator[ExactClaim]:
-    """Yield a claim for each exact name in `spec.field` that no selector of `excluding` matches."""
-    for index, selector in enumerate(selectors):
-        if not selector.is_pattern and not any(other.matches(selector.text) for other in excluding or ()):
-            yield ExactClaim(selector.text, partitions, ("spec", field, index))

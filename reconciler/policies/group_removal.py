@@ -10,22 +10,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import BlockReason, quote_group
+from reconciler.model.block_reason import quote_group
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.checks import SubjectBlocked, known
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
-from reconciler.operations.protection import Protection
 from reconciler.policies.base import (
-    ExactClaim,
     Policy,
-    Selection,
     Spec,
     Subjects,
-    WriteAccess,
-    claims_by_name,
     first_pattern,
 )
 from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
@@ -86,33 +81,16 @@ class GroupRemoval(Policy):
 
     SUBJECTS: ClassVar[str] = "groups"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
+    WRITES: ClassVar[Literal["topic", "group", "cluster"]] = "group"
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
 
     kind: Literal["GroupRemoval"] = Field(description="Which kind of manifest this is.", examples=["GroupRemoval"])
     spec: GroupRemovalSpec = Field(description="Which groups, and the evidence that they are dead.")
 
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        return claims_by_name("groups", self.spec.groups, self.spec.except_groups)
-
-    def write_access(self) -> WriteAccess:
-        return WriteAccess(resource="group", selectors=self.spec.groups, excluding=self.spec.except_groups or ())
-
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
         """Commits of the selected groups and, unless the policy gave that up, when they were last active."""
-        spec = self.spec
-        request = GroupRequest(groups=spec.groups, except_groups=spec.except_groups or (), activity=spec.idle_for > 0)
+        request = GroupRequest(groups=self.selectors, except_groups=self.excluding, activity=self.spec.idle_for > 0)
         return ScanRequest(groups=(request,))
-
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        # The group "" exists for clients without one; it has no address, and nothing here ever touches it.
-        return self._select(snapshot.groups.keys() - {""}, self.spec.groups, self.spec.except_groups)
-
-    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        return protection.of_group(name)
-
-    @property
-    def expect_at_most(self) -> int | None:
-        return self.spec.expect_at_most
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         for group, exact in subjects.items():

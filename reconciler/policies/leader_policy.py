@@ -18,7 +18,7 @@ from reconciler.operations import Operation
 from reconciler.operations.checks import SubjectBlocked, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.operations.protection import Protection
-from reconciler.policies.base import ExactClaim, Policy, Selection, Spec, Subjects, WriteAccess, claims_by_name
+from reconciler.policies.base import ExactClaim, Policy, Spec, Subjects
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import ValidationIssue
 
@@ -88,40 +88,39 @@ class LeaderPolicySpec(Spec):
 class LeaderPolicy(Policy):
     """The leader that each partition should have."""
 
+    WRITES: ClassVar[Literal["topic", "group", "cluster"]] = "cluster"
     OPERATION: ClassVar[type[Operation]] = ElectLeader
 
     kind: Literal["LeaderPolicy"] = Field(description="Which kind of manifest this is.", examples=["LeaderPolicy"])
     spec: LeaderPolicySpec = Field(description="Which partitions, and who should lead them.")
 
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        yield from claims_by_name("topics", self.spec.topics or (), self.spec.except_topics)
-        for topic, numbers in (self.spec.partitions or {}).items():
-            yield ExactClaim(topic, numbers, ("spec", "partitions", topic))
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        if self.spec.partitions is not None:
+            return tuple(map(Selector, self.spec.partitions))
+        return self.spec.topics or ()
 
-    def write_access(self) -> WriteAccess:
-        return WriteAccess(resource="cluster")
+    def claimed_partitions(self, name: str) -> frozenset[int] | None:
+        return None if self.spec.partitions is None else frozenset(self.spec.partitions[name])
+
+    def exact_claims(self) -> Iterator[ExactClaim]:
+        if self.spec.partitions is None:
+            return super().exact_claims()
+        exact = self.spec.partitions.items()
+        return (ExactClaim(topic, numbers, ("spec", "partitions", topic)) for topic, numbers in exact)
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
         """Metadata only: no offsets, so no Spark."""
-        spec = self.spec
-        if spec.partitions is not None:
-            exact = sorted(spec.partitions.items())
-            return ScanRequest(
-                topics=tuple(TopicRequest(topics=(Selector(topic),), partitions=frozenset(ns)) for topic, ns in exact)
-            )
-        return ScanRequest(topics=(TopicRequest(topics=spec.topics or (), except_topics=spec.except_topics or ()),))
-
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        if self.spec.partitions is not None:
-            return self._select(snapshot.topics.keys(), tuple(map(Selector, self.spec.partitions)), None)
-        return self._select(snapshot.topics.keys(), self.spec.topics or (), self.spec.except_topics)
+        if self.spec.partitions is None:
+            return ScanRequest(topics=(TopicRequest(topics=self.selectors, except_topics=self.excluding),))
+        exact = sorted(self.spec.partitions.items())
+        return ScanRequest(
+            topics=tuple(TopicRequest(topics=(Selector(topic),), partitions=frozenset(ns)) for topic, ns in exact)
+        )
 
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
         """Moving a leader loses nothing, electing one that is out of sync loses records."""
         return protection.of_topic(name) if self.spec.election is Election.UNCLEAN else None
-
-    def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        return None if self.spec.partitions is None else frozenset(self.spec.partitions[name])
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """One decision for each selected partition, or for each topic whose partitions are not known.

@@ -36,15 +36,10 @@ from reconciler.operations.delete_records import (
     observe_partition,
     purge_wait,
 )
-from reconciler.operations.protection import Protection
 from reconciler.policies.base import (
-    ExactClaim,
     Policy,
-    Selection,
     Spec,
     Subjects,
-    WriteAccess,
-    claims_by_name,
     first_pattern,
 )
 from reconciler.policies.fields import (
@@ -230,6 +225,7 @@ class RetentionFloor(Policy):
 
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics", "groups", "consumers"})
     OPERATION: ClassVar[type[Operation]] = DeleteRecords
+    PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = True
 
     kind: Literal["RetentionFloor"] = Field(description="Which kind of manifest this is.", examples=["RetentionFloor"])
     spec: RetentionFloorSpec = Field(description="Which topics, and what of them stays.")
@@ -237,10 +233,6 @@ class RetentionFloor(Policy):
     @property
     def every_ms(self) -> int | None:
         return self.spec.every_ms
-
-    @property
-    def expect_at_most(self) -> int | None:
-        return self.spec.expect_at_most
 
     @property
     def awaited_groups(self) -> tuple[str, ...]:
@@ -252,18 +244,6 @@ class RetentionFloor(Policy):
             hint = "every record that exists today would go"
             yield ValidationIssue(code="M206", message=message, at=("spec", "keep", "since"), hint=hint)
 
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        numbers = self.spec.partitions if self.spec.keep.from_offset is None else tuple(self.spec.keep.from_offset)
-        return claims_by_name("topics", self.spec.topics, self.spec.except_topics, numbers)
-
-    def write_access(self) -> WriteAccess:
-        return WriteAccess(
-            resource="topic",
-            selectors=self.spec.topics,
-            excluding=self.spec.except_topics or (),
-            patterns_skip_underscore=True,
-        )
-
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
         """A `fromOffset` map selects just its own partitions."""
         selected = self.spec.partitions if self.spec.keep.from_offset is None else self.spec.keep.from_offset
@@ -272,9 +252,9 @@ class RetentionFloor(Policy):
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
         spec = self.spec
         request = TopicRequest(
-            topics=spec.topics,
-            except_topics=spec.except_topics or (),
-            patterns_skip_underscore=True,
+            topics=self.selectors,
+            except_topics=self.excluding,
+            patterns_skip_underscore=self.PATTERNS_SKIP_UNDERSCORE,
             partitions=self.claimed_partitions(""),
             offsets=True,
             instants_ms=spec.instants_ms(observed_at_ms),
@@ -283,14 +263,6 @@ class RetentionFloor(Policy):
             last_purge=spec.every_ms is not None,
         )
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
-
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        return self._select(
-            snapshot.topics.keys(), self.spec.topics, self.spec.except_topics, patterns_skip_underscore=True
-        )
-
-    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        return protection.of_topic(name)
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic that as a whole does not qualify.

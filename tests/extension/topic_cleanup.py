@@ -1,18 +1,16 @@
 """A kind of policy that only tests have: the cleanup policy that topics should have. One file, as every policy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from reconciler.model.block_reason import BlockReason
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.base import Operation
 from reconciler.operations.checks import SubjectBlocked, known, listed_topic
-from reconciler.operations.protection import Protection
-from reconciler.policies.base import STRICT, ExactClaim, Policy, Selection, Subjects, WriteAccess, claims_by_name
+from reconciler.policies.base import STRICT, Policy, Subjects
 from reconciler.policies.fields import TopicSelectors
 from tests.extension.alter_cleanup import AlterCleanup, ObservedTopic
 
@@ -34,20 +32,8 @@ class TopicCleanup(Policy):
     kind: Literal["TopicCleanup"] = Field(description="Which kind of manifest this is.", examples=["TopicCleanup"])
     spec: TopicCleanupSpec = Field(description="Which topics, and their cleanup policy.")
 
-    def exact_claims(self) -> Iterator[ExactClaim]:
-        return claims_by_name("topics", self.spec.topics, None)
-
-    def write_access(self) -> WriteAccess:
-        return WriteAccess(resource="topic", selectors=self.spec.topics)
-
     def scan_request(self, observed_at_ms: int) -> ScanRequest:  # noqa: ARG002
         return ScanRequest(topics=(TopicRequest(topics=self.spec.topics, offsets=True),))
-
-    def select(self, snapshot: ClusterSnapshot) -> Selection:
-        return self._select(snapshot.topics.keys(), self.spec.topics, None)
-
-    def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        return protection.of_topic(name)
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         for topic in subjects:
