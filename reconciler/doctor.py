@@ -31,7 +31,7 @@ def check_cluster(manifests: ClusterManifests, run: RunOptions, *, elections_onl
 
     Raises ClusterUnreachable and WrongCluster.
     """
-    policies = [p for p in manifests.policies if not elections_only or p.WRITES == "cluster"]
+    policies = [p for p in manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(manifests.cluster, policies, observed_at_ms=run.clock())
     with closing(pipeline.open_session(manifests.cluster, run)) as session:
         run.progress("reading versions, clocks and permissions")
@@ -57,7 +57,7 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
                 patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
             )
             for policy in policies
-            if resource == policy.WRITES
+            if resource == policy.OPERATION.RIGHT.resource
         )
 
     return RequiredAccess(

@@ -246,7 +246,7 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
         # A fact that was not read may be read in the next round. And of a request that may have been
         # carried out "waiting" would be untrue.
         return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.read_back(observation))
+    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).shown)
 
 
 def _end_without_round(attempt: Attempt[Any], context: ApplyContext) -> Outcome:

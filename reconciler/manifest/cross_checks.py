@@ -143,7 +143,7 @@ def _journal_rules(manifests: _Manifests) -> Iterator[Diagnostic]:
             continue
         assert isinstance(cluster.manifest, Cluster)
         policy, topic = item.manifest, cluster.manifest.spec.journal.topic
-        if topic is not None and policy.WRITES == "topic":
+        if topic is not None and policy.OPERATION.RIGHT.resource == "topic":
             for claim in policy.exact_claims():
                 if claim.subject == topic:
                     yield _diagnostic(

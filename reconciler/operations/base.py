@@ -7,7 +7,7 @@ know no operation by name.
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
@@ -21,27 +21,38 @@ from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.checks import SubjectBlocked
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorTable, Response, ResponseAction, interpret
+from reconciler.operations.response import ErrorTable, Response, ResponseAction, Right, interpret
 
 Subject = TopicPartition | str
 """What a request names: a partition, or a group."""
 
 
+class Effect(NamedTuple):
+    """What the cluster shows of a desired state.
+
+    `shown`: as a short text; None: it could not be read. `missing`: why the state is not reached;
+    None: it is.
+    """
+
+    shown: str | None
+    missing: str | None
+
+
 class RunContext(Protocol):
-    """What an operation needs of a run of the applier. Times are epoch milliseconds."""
+    """What an operation needs of a run of the applier. Times are epoch milliseconds.
+
+    `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
+    to wait until the cluster shows the effect of a request.
+    """
 
     @property
     def gateway(self) -> Gateway: ...
 
     @property
-    def removed_groups(self) -> Collection[str]:
-        """Groups that this run has removed, or found removed."""
-        ...
+    def removed_groups(self) -> Collection[str]: ...
 
     @property
-    def effect_wait_ms(self) -> int:
-        """How long to wait until the cluster shows the effect of a request."""
-        ...
+    def effect_wait_ms(self) -> int: ...
 
     def clock(self) -> int: ...
 
@@ -70,8 +81,8 @@ class Operation(Action):
     """What an outcome says where the desired state was there already."""
     ERRORS: ClassVar[ErrorTable]
     """What the errors of the request mean, besides COMMON_ERRORS."""
-    RIGHT: ClassVar[str]
-    """The right that the request needs: `DELETE on the topic`."""
+    RIGHT: ClassVar[Right]
+    """The right that the request needs."""
 
     @property
     @abstractmethod
@@ -228,46 +239,40 @@ class Operation(Action):
         return cls.observe(actions, context)
 
     @abstractmethod
-    def is_reached(self, observation: Observation) -> bool:
-        """Whether the cluster shows the desired state."""
-
-    @abstractmethod
-    def read_back(self, observation: Observation) -> str | None:
-        """Return what the cluster shows, as a short text; None: it could not be read."""
-
-    @abstractmethod
-    def not_reached(self, observation: Observation) -> str:
-        """Return why the desired state is not shown, for an outcome's text."""
+    def effect(self, observation: Observation) -> Effect:
+        """Return what the cluster shows of the desired state."""
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
         """Return what the response to a request and the cluster afterwards make of the attempt."""
-        attempt = attempt.after_response(response)
-        match response.answer:
-            case ResponseAction.DONE | ResponseAction.READ_BACK | ResponseAction.RETRY:
-                if self.is_reached(observation):
-                    return self.reached(attempt, observation)
-                return attempt.retry_later(self.not_reached(observation))
-            case ResponseAction.STALE:
-                status = Status.STALE
-            case ResponseAction.WAITING:
-                status = Status.WAITING
-            case ResponseAction.FAILED | ResponseAction.HALVE:
-                status = Status.FAILED
-        return attempt.outcome(status, response.text or response.code, read_back=self.read_back(observation))
+        attempt, effect = attempt.after_response(response), self.effect(observation)
+        if (status := _STATUS_OF.get(response.answer)) is not None:
+            return attempt.outcome(status, response.text or response.code, read_back=effect.shown)
+        if effect.missing is not None:
+            return attempt.retry_later(effect.missing)
+        return self.reached(attempt, observation)
 
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
-        """Return what becomes of an attempt that the broker had called done; None: it goes on.
+        """Return what becomes of an attempt that a broker called done, after a recheck in a later round.
 
-        `failure`: the result of the recheck in a later round.
+        None: it goes on.
         """
         return None
 
     def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
         """End the attempt: the desired state is shown, by this run's doing or by another's."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
-        return attempt.outcome(status, detail, read_back=self.read_back(observation))
+        return attempt.outcome(status, detail, read_back=self.effect(observation).shown)
+
+
+_STATUS_OF = {
+    ResponseAction.STALE: Status.STALE,
+    ResponseAction.WAITING: Status.WAITING,
+    ResponseAction.FAILED: Status.FAILED,
+    ResponseAction.HALVE: Status.FAILED,
+}
+"""The outcome after answers that leave nothing to read back."""
 
 
 def split_into_lanes(attempts: Sequence[Attempt[Any]], size: int, count: int) -> list[list[Sequence[Attempt[Any]]]]:

@@ -141,28 +141,29 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
                 "then plan again",
                 unread=True,
             )
-    unreadable: list[tuple[str, str]] = []
-    for name, group in sorted(snapshot.groups.items()):
-        # Not listed: hidden, or created since the listing. The commits of such a group were not read, whatever its type.
-        if (group.listed and group.type in _READABLE) or is_excluded(name):
-            continue
-        if isinstance(group.type, Unknown):
-            return unknown_fact(f"the type of group {quote_group(name)}", group.type)
-        if group.type is GroupType.HIDDEN:
-            kind = "a group of a type that is not told"
-        elif group.type in _READABLE:
-            kind = "a group that is not listed, though the cluster holds something of it"
-        else:
-            kind = f"a {group.type} group"
-        unreadable.append((name, kind))
+    # Not listed: hidden, or created since the listing. The commits of such a group were not read, whatever its type.
+    unreadable = [
+        (name, group.type)
+        for name, group in sorted(snapshot.groups.items())
+        if not (group.listed and group.type in _READABLE) and not is_excluded(name)
+    ]
+    for name, type_ in unreadable:
+        if isinstance(type_, Unknown):
+            return unknown_fact(f"the type of group {quote_group(name)}", type_)
     if not unreadable:
         return None
-    name, kind = unreadable[0]
+    name, type_ = unreadable[0]
+    if type_ is GroupType.HIDDEN:
+        kind = "a group of a type that is not told"
+    elif type_ in _READABLE:
+        kind = "a group that is not listed, though the cluster holds something of it"
+    else:
+        kind = f"a {type_} group"
     more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
     return BlockReason(
         code="B211",
-        reason=f"{quote_group(name)}{more} is {kind}, whose position cannot be read, "
-        "so nobody knows what it would miss",
+        reason=f"{quote_group(name)}{more} is {kind}, whose position cannot be read, so nobody knows what "
+        "it would miss",
         next_step="if it does not read this topic, name it in exceptGroups",
     )
 

@@ -18,11 +18,11 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Operation, RunContext, beyond_review
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
 from reconciler.operations.checks import SubjectBlocked, known, suggestion
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction
+from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
@@ -87,10 +87,9 @@ def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown
     return listed or Unknown("the cluster's groups count 0, which cannot be when some are to be lost")
 
 
-GROUPS = Limit(field="groups", id="groups", default=20, description="Groups removed.", words="groups removed")
+GROUPS = Limit(field="groups", default=20, description="Groups removed.", words="groups removed")
 GROUPS_PERCENT = Limit(
     field="groups_percent",
-    id="groupsPercent",
     default=50,
     description="Share of the cluster's groups.",
     words="groups removed, of those of the cluster",
@@ -119,7 +118,7 @@ class DeleteGroup(Operation):
         # A caller without the right gets the second answer for absent groups, too.
         ErrorMeaning.REFUSED: frozenset({"INVALID_GROUP_ID", "GROUP_AUTHORIZATION_FAILED"}),
     }
-    RIGHT: ClassVar[str] = "DELETE on the group"
+    RIGHT: ClassVar[Right] = Right("DELETE", "group")
 
     group: NonEmpty
     idle_for_ms: int
@@ -265,36 +264,31 @@ class DeleteGroup(Operation):
     def call_gateway(cls, actions: Sequence["DeleteGroup"], gateway: Gateway) -> Mapping[str, ItemResult]:
         return gateway.delete_groups([action.group for action in actions])
 
-    def is_reached(self, observation: Observation) -> bool:
-        return observation.snapshot.groups[self.group].listed is False
-
-    def read_back(self, observation: Observation) -> str | None:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.groups[self.group]
         if facts.listed is False:
-            return "absent"
-        if isinstance(facts.listed, Unknown) or isinstance(facts.state, Unknown):
-            return None
-        return f"listed, {facts.state}"
-
-    def not_reached(self, observation: Observation) -> str:
-        listed = observation.snapshot.groups[self.group].listed
-        return listed.reason if isinstance(listed, Unknown) else "the group is still listed"
+            return Effect("absent", None)
+        if isinstance(facts.listed, Unknown):
+            return Effect(None, facts.listed.reason)
+        shown = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
+        return Effect(shown, "the group is still listed")
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
-        facts = observation.snapshot.groups[self.group]
-        if response.answer is not ResponseAction.STALE and self.is_reached(observation):
+        facts, effect = observation.snapshot.groups[self.group], self.effect(observation)
+        if response.answer is not ResponseAction.STALE and effect.missing is None:
             # Also after a refusal: an absent group answers a caller without rights with one.
             return self.reached(attempt.after_response(response), observation)
-        if response.answer is ResponseAction.DONE and facts.listed is True:
-            before, attempt = attempt, attempt.after_response(response)
-            if not (response.no_effect and not before.possible):
-                change = "its commits are others" if self._has_other_commits(facts) else None
-                return self._listed_after_done(attempt, observation, change)
-            if not self._has_other_commits(facts):
-                return attempt.retry_later("the broker knows no such group, and the same one is listed")
-            detail = "someone else removed it; a group of that name was made since"
-            return attempt.outcome(Status.SATISFIED, detail, read_back=self.read_back(observation))
-        return super(DeleteGroup, self).verify(attempt, response, observation)
+        if response.answer is not ResponseAction.DONE or facts.listed is not True:
+            return super(DeleteGroup, self).verify(attempt, response, observation)
+        was_possible, attempt = attempt.possible, attempt.after_response(response)
+        has_other_commits = isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
+        if was_possible or not response.no_effect:
+            change = "its commits are others" if has_other_commits else None
+            return self._listed_after_done(attempt, observation, change)
+        if not has_other_commits:
+            return attempt.retry_later("the broker knows no such group, and the same one is listed")
+        detail = "someone else removed it; a group of that name was made since"
+        return attempt.outcome(Status.SATISFIED, detail, read_back=effect.shown)
 
     def after_done(
         self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
@@ -305,13 +299,9 @@ class DeleteGroup(Operation):
 
     def _listed_after_done(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
         """The broker said done and a group of that name is listed: it was made again, or the answer was not true."""
-        facts = observation.snapshot.groups[self.group]
-        read_back = self.read_back(observation)
-        if change is None and facts.state is GroupState.EMPTY:
+        shown = self.effect(observation).shown
+        if change is None and observation.snapshot.groups[self.group].state is GroupState.EMPTY:
             detail = "the broker said done, and the same group is still listed"
-            return attempt.outcome(Status.FAILED, detail, read_back=read_back)
+            return attempt.outcome(Status.FAILED, detail, read_back=shown)
         detail = "removed; a group of that name was made since" + (f" ({change})" if change else "")
-        return attempt.outcome(Status.APPLIED, detail, read_back=read_back)
-
-    def _has_other_commits(self, facts: GroupFacts) -> bool:
-        return isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
+        return attempt.outcome(Status.APPLIED, detail, read_back=shown)

@@ -21,7 +21,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
 from reconciler.operations.checks import (
     SubjectBlocked,
     check_records_deletable,
@@ -34,7 +34,7 @@ from reconciler.operations.checks import (
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction
+from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import (
     approximate_duration,
@@ -169,14 +169,12 @@ def _whole(records: int | Unknown, what: str) -> int | Unknown:
 
 TOPICS = Limit(
     field="topics",
-    id="topics",
     default=50,
     description="Topics that lose records.",
     words="topics that lose records",
 )
 RECORDS_PERCENT_PER_TOPIC = Limit(
     field="records_percent_per_topic",
-    id="recordsPercentPerTopic",
     default=90,
     description="Share of one topic's records.",
     words="records lost, of those of one topic",
@@ -184,7 +182,6 @@ RECORDS_PERCENT_PER_TOPIC = Limit(
 )
 RECORDS_PERCENT = Limit(
     field="records_percent",
-    id="recordsPercent",
     default=50,
     description="Share of the cluster's records.",
     words="records lost, of those of the cluster",
@@ -222,7 +219,7 @@ class DeleteRecords(Operation):
         ErrorMeaning.GONE: frozenset({"UNKNOWN_TOPIC_OR_PARTITION"}),
         ErrorMeaning.REFUSED: frozenset({"POLICY_VIOLATION", "TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"}),
     }
-    RIGHT: ClassVar[str] = "DELETE on the topic"
+    RIGHT: ClassVar[Right] = Right("DELETE", "topic")
 
     partition: TopicPartition
     before_offset: int
@@ -389,20 +386,21 @@ class DeleteRecords(Operation):
     def compare_size(self, old: Action) -> SizeChange | None:
         if not isinstance(old, DeleteRecords) or (old.address, old.approved()) != (self.address, self.approved()):
             return None
-        moved, lower = self.before_offset - old.before_offset, self.seen.log_start < old.seen.log_start
+        moved, start, old_start = self.before_offset - old.before_offset, self.seen.log_start, old.seen.log_start
         details: list[str] = []
         summary: list[str] = []
         if moved:
             details.append(f"request.before_offset: {old.before_offset} → {self.before_offset}")
-            change = f"{old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
-            summary.append(f"first offset kept {change}")
-        if lower:
-            details.append(f"seen.log_start: {old.seen.log_start} → {self.seen.log_start}")
-            summary.append(f"the log starts at {self.seen.log_start}, it started at {old.seen.log_start}")
+            summary.append(
+                f"first offset kept {old.before_offset} -> {self.before_offset}, {count(abs(moved), 'record')}"
+            )
+        if start < old_start:
+            details.append(f"seen.log_start: {old_start} → {start}")
+            summary.append(f"the log starts at {start}, it started at {old_start}")
             summary.append(f"at most {old.records_max:,} -> {count(self.records_max, 'record')}")
         if not summary:
             return None
-        return SizeChange(larger=moved > 0 or lower, summary=("; ".join(summary),), details=tuple(details))
+        return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=tuple(details))
 
     def _excluded_groups(self, *, others: bool) -> tuple[Phrase, ...]:
         """`others`: groups besides them are known to skip records."""
@@ -431,40 +429,31 @@ class DeleteRecords(Operation):
         if not isinstance(reviewed, DeleteRecords) or reviewed.partition != self.partition:
             return beyond_review("new: the reviewed plan removes nothing of it")
         before, now = reviewed.seen, self.seen
-        if before.topic_id != now.topic_id:
-            return beyond_review(
-                f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
-            )
-        if replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
-            return beyond_review("the guard for its readers is not the one that was reviewed")
         before_offset = min(self.before_offset, reviewed.before_offset)
-        if before_offset <= now.log_start:
-            return beyond_review(
-                f"larger: reviewed up to {reviewed.before_offset}, which is gone; {self.before_offset} was not reviewed"
-            )
-        if now.log_start < before.log_start:
-            return beyond_review(
-                f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
-            )
-        if now.high_watermark < before.high_watermark:
-            return beyond_review(
-                f"the log was cut: it ends at {now.high_watermark}, it ended at {before.high_watermark} in the "
-                "reviewed plan, so its offsets may mean other records"
-            )
-        reviewed_positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
         accepted = tuple(reader for reader in self.guard.accepted if reader.committed < before_offset)
-        for reader in accepted:
-            if reader.committed < reviewed_positions.get(reader.group, before_offset):
-                return beyond_review(
-                    f"larger: the reviewed plan does not let group {quote_group(reader.group)} skip records from "
-                    f"{reader.committed}"
-                )
-        if before_offset == self.before_offset and accepted == self.guard.accepted:
+        positions = {reader.group: reader.committed for reader in reviewed.guard.accepted}
+        further_behind = [r for r in accepted if r.committed < positions.get(r.group, before_offset)]
+        if before.topic_id != now.topic_id:
+            reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
+        elif replace(self.guard, accepted=()) != replace(reviewed.guard, accepted=()):
+            reason = "the guard for its readers is not the one that was reviewed"
+        elif before_offset <= now.log_start:
+            reason = f"larger: reviewed up to {before_offset}, which is gone; {self.before_offset} was not reviewed"
+        elif now.log_start < before.log_start:
+            reason = f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
+        elif now.high_watermark < before.high_watermark:
+            ends = f"it ends at {now.high_watermark}, it ended at {before.high_watermark} in the reviewed plan"
+            reason = f"the log was cut: {ends}, so its offsets may mean other records"
+        elif further_behind:
+            reader, name = further_behind[0], quote_group(further_behind[0].group)
+            reason = f"larger: the reviewed plan does not let group {name} skip records from {reader.committed}"
+        elif before_offset == self.before_offset and accepted == self.guard.accepted:
             return self
-        reason = self.reason
-        if before_offset < self.before_offset:
-            reason += f"; reviewed up to {before_offset} only"
-        return replace(self, before_offset=before_offset, reason=reason, guard=replace(self.guard, accepted=accepted))
+        else:
+            lower = f"; reviewed up to {before_offset} only" if before_offset < self.before_offset else ""
+            guard = replace(self.guard, accepted=accepted)
+            return replace(self, before_offset=before_offset, reason=self.reason + lower, guard=guard)
+        return beyond_review(reason)
 
     # --- recheck
 
@@ -648,33 +637,24 @@ class DeleteRecords(Operation):
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
         return Observation.before_request(now_ms=context.clock(), partitions=partitions)
 
-    def is_reached(self, observation: Observation) -> bool:
-        facts = observation.snapshot.partitions.get(self.partition)
-        return facts is not None and isinstance(facts.log_start, int) and facts.log_start >= self.before_offset
-
-    def read_back(self, observation: Observation) -> str | None:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None:
-            return "gone"
-        return f"log start {facts.log_start}" if isinstance(facts.log_start, int) else None
-
-    def not_reached(self, observation: Observation) -> str:
-        log_start = observation.snapshot.partitions[self.partition].log_start
-        if isinstance(log_start, Unknown):
-            return f"the log start could not be read back: {log_start.reason}"
-        return f"the log start is {log_start}, the target {self.before_offset}"
+            return Effect("gone", "the partition is gone")
+        if isinstance(facts.log_start, Unknown):
+            return Effect(None, f"the log start could not be read back: {facts.log_start.reason}")
+        missing = f"the log start is {facts.log_start}, the target {self.before_offset}"
+        return Effect(f"log start {facts.log_start}", missing if facts.log_start < self.before_offset else None)
 
     def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
         """Only the log start offset proves anything."""
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
-            return attempt.after_response(response).outcome(
-                Status.STALE,
-                "the topic was deleted while the request was under way",
-                read_back=self.read_back(observation),
-            )
-        if self.is_reached(observation):
+            detail = "the topic was deleted while the request was under way"
+            shown = self.effect(observation).shown
+            return attempt.after_response(response).outcome(Status.STALE, detail, read_back=shown)
+        if self.effect(observation).missing is None:
             return self.reached(attempt.after_response(response), observation)
         unmoved = facts.log_start == attempt.start and facts.leader == attempt.broker
         if response.answer in (ResponseAction.STALE, ResponseAction.FAILED) and unmoved:

@@ -20,11 +20,11 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
 from reconciler.operations.checks import SubjectBlocked, known
 from reconciler.operations.limit import DAY_MS, Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction
+from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
@@ -59,12 +59,9 @@ def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) 
     return observed
 
 
-ELECTIONS = Limit(
-    field="elections", id="elections", default=1000, description="Leaders elected.", words="leaders elected"
-)
+ELECTIONS = Limit(field="elections", default=1000, description="Leaders elected.", words="leaders elected")
 UNCLEAN_ELECTIONS = Limit(
     field="unclean_elections",
-    id="uncleanElections",
     default=0,
     description="Leaders elected out of sync, which loses records.",
     words="leaders elected out of sync",
@@ -99,7 +96,7 @@ class ElectLeader(Operation):
         # More elections than the broker accepts in one request.
         ErrorMeaning.HALVE: frozenset({"POLICY_VIOLATION"}),
     }
-    RIGHT: ClassVar[str] = "ALTER on the cluster"
+    RIGHT: ClassVar[Right] = Right("ALTER", "cluster")
 
     partition: TopicPartition
     election: Election
@@ -240,7 +237,7 @@ class ElectLeader(Operation):
         if self._has_wanted_leader(facts):
             raise RecheckFailure(Status.SATISFIED, f"broker {facts.leader} leads already")
         if replicas != self.seen.replicas:
-            change = f"{_joined(replicas)} now, they were {_joined(self.seen.replicas)}"
+            change = f"{broker_ids(replicas)} now, they were {broker_ids(self.seen.replicas)}"
             raise RecheckFailure(Status.STALE, f"the replicas are {change}")
         if observation.complete:
             in_sync = tuple(broker for broker in in_sync if broker in observation.snapshot.brokers)
@@ -260,8 +257,7 @@ class ElectLeader(Operation):
         lane: list[Sequence[Attempt[ElectLeader]]] = []
         for election in Election:
             same_type = [attempt for attempt in attempts if attempt.action.election is election]
-            for batches in split_into_lanes(same_type, size, 1):
-                lane += batches
+            lane += (batch for batches in split_into_lanes(same_type, size, 1) for batch in batches)
         return [lane] if lane else []
 
     @classmethod
@@ -303,29 +299,20 @@ class ElectLeader(Operation):
             pending = missing(pending)
         return Observation.before_request(now_ms=context.clock(), partitions=partitions)
 
-    def is_reached(self, observation: Observation) -> bool:
-        facts = observation.snapshot.partitions.get(self.partition)
-        return facts is not None and facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
-
-    def read_back(self, observation: Observation) -> str | None:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None:
-            return "gone"
-        if facts.leader is None:
-            return "leaderless"
-        return None if isinstance(facts.leader, Unknown) else f"leader {facts.leader}"
-
-    def not_reached(self, observation: Observation) -> str:
-        return f"the metadata shows {self.read_back(observation) or 'nothing that could be read'}"
+            return Effect("gone", "the partition is gone")
+        if isinstance(facts.leader, Unknown):
+            return Effect(None, "the metadata shows nothing that could be read")
+        shown = "leaderless" if facts.leader is None else f"leader {facts.leader}"
+        reached = facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
+        return Effect(shown, None if reached else f"the metadata shows {shown}")
 
     def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
         if not isinstance(facts.leader, int):
             return False
         return self.leader_wanted is None or facts.leader == self.leader_wanted
-
-
-def _joined(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))
 
 
 _LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")

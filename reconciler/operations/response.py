@@ -8,6 +8,7 @@ Neither is success, nor proof that the request had no effect.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import Literal, NamedTuple
 
 from reconciler.model.ports import ItemResult
 
@@ -77,16 +78,21 @@ class Response:
     sent: bool = True
 
 
-def interpret(result: ItemResult, errors: ErrorTable, right: str) -> Response:
-    """Return what a result means by `errors` and COMMON_ERRORS.
+class Right(NamedTuple):
+    """The right that a request needs: an operation of an ACL, on the subject's resource or the cluster."""
 
-    `right`: the right that the request needs, since the broker's message does not name it.
-    """
+    operation: str
+    resource: Literal["topic", "group", "cluster"]
+
+
+def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
+    """Return what a result means by `errors` and COMMON_ERRORS. A broker's message does not name the right."""
     code, text = result.code, result.text
     meaning = ErrorMeaning.READ_BACK if code.startswith("_") else ErrorMeaning.FAILED
     for table in (COMMON_ERRORS, errors):
         meaning = next((listed for listed, codes in table.items() if code in codes), meaning)
     answer, no_effect = (meaning if result.sent else ErrorMeaning.NOT_READY).value
     if meaning is ErrorMeaning.REFUSED and code.endswith("_AUTHORIZATION_FAILED"):
-        text = f"the right is missing: {right} ({text or code}); `reconciler doctor --acls` prints the grants"
+        text = f"the right is missing: {right.operation} on the {right.resource} ({text or code}); "
+        text += "`reconciler doctor --acls` prints the grants"
     return Response(answer, code, text, no_effect, result.sent)

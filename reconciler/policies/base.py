@@ -176,8 +176,6 @@ class Policy(Envelope, ABC):
     """Whether no pattern selects a name with a leading `_`."""
     NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
     """Which lists a plan of it rests on: `topics`, `groups`, `consumers`."""
-    WRITES: ClassVar[Literal["topic", "group", "cluster"]] = "topic"
-    """The right that apply needs: DELETE on the selected topics or groups, or ALTER on the cluster."""
     OPERATION: ClassVar[type[Operation]]
     """The operation that its actions are."""
 

@@ -81,7 +81,6 @@ class GroupRemoval(Policy):
 
     SUBJECTS: ClassVar[str] = "groups"
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
-    WRITES: ClassVar[Literal["topic", "group", "cluster"]] = "group"
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
 
     kind: Literal["GroupRemoval"] = Field(description="Which kind of manifest this is.", examples=["GroupRemoval"])

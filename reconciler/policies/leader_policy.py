@@ -88,7 +88,6 @@ class LeaderPolicySpec(Spec):
 class LeaderPolicy(Policy):
     """The leader that each partition should have."""
 
-    WRITES: ClassVar[Literal["topic", "group", "cluster"]] = "cluster"
     OPERATION: ClassVar[type[Operation]] = ElectLeader
 
     kind: Literal["LeaderPolicy"] = Field(description="Which kind of manifest this is.", examples=["LeaderPolicy"])

@@ -12,17 +12,15 @@ from reconciler.model.ports import ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
-from reconciler.operations.base import Operation, RunContext, beyond_review
+from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
 from reconciler.operations.checks import known
 from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorTable
+from reconciler.operations.response import ErrorTable, Right
 from reconciler.text.phrase import name
 from tests.fakes.cluster import FakeCluster
 
-ALTERED_TOPICS = Limit(
-    field="altered_topics", id="alteredTopics", default=2, description="Topics altered.", words="topics altered"
-)
+ALTERED_TOPICS = Limit(field="altered_topics", default=2, description="Topics altered.", words="topics altered")
 
 
 class ClusterWithConfigs(FakeCluster):
@@ -68,7 +66,7 @@ class AlterCleanup(Operation):
     APPLIED: ClassVar[str] = "altered, shown by the configuration"
     SATISFIED: ClassVar[str] = "the policy is set already"
     ERRORS: ClassVar[ErrorTable] = {}
-    RIGHT: ClassVar[str] = "ALTER_CONFIGS on the topic"
+    RIGHT: ClassVar[Right] = Right("ALTER_CONFIGS", "topic")
 
     topic: str
     cleanup: str
@@ -118,7 +116,7 @@ class AlterCleanup(Operation):
         if facts is None or facts.topic_id != self.seen.topic_id:
             raise RecheckFailure(Status.STALE, f"topic {self.topic} is gone")
         known(facts.cleanup_policy, "the cleanup policy")
-        if self.is_reached(observation):
+        if self.effect(observation).missing is None:
             raise RecheckFailure(Status.SATISFIED, "the policy is set already")
 
     @classmethod
@@ -136,13 +134,10 @@ class AlterCleanup(Operation):
         results: Mapping[str, ItemResult] = gateway.alter_cleanup({action.topic: action.cleanup for action in actions})
         return results
 
-    def is_reached(self, observation: Observation) -> bool:
+    def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.topics.get(self.topic)
-        return facts is not None and facts.cleanup_policy == frozenset({self.cleanup})
-
-    def read_back(self, observation: Observation) -> str | None:
-        facts = observation.snapshot.topics.get(self.topic)
-        return None if facts is None else f"cleanup.policy {facts.cleanup_policy}"
-
-    def not_reached(self, observation: Observation) -> str:  # noqa: ARG002
-        return "the configuration shows another policy"
+        if facts is None:
+            return Effect(None, "the topic is gone")
+        missing = "the configuration shows another policy"
+        reached = facts.cleanup_policy == frozenset({self.cleanup})
+        return Effect(f"cleanup.policy {facts.cleanup_policy}", None if reached else missing)

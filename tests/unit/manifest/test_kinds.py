@@ -15,7 +15,7 @@ from reconciler.manifest import schema
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.operations import ElectLeader, Operation
+from reconciler.operations import DeleteRecords, Operation
 from reconciler.policies import POLICIES, Policy
 from reconciler.policies.base import STRICT, Subjects
 from reconciler.policies.fields import TopicSelectors
@@ -41,7 +41,7 @@ class TopicNote(Policy):
     kind: Literal["TopicNote"] = Field(description="Which kind of manifest this is.", examples=["TopicNote"])
     spec: TopicNoteSpec = Field(description="Which topics.")
 
-    OPERATION: ClassVar[type[Operation]] = ElectLeader
+    OPERATION: ClassVar[type[Operation]] = DeleteRecords
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:  # noqa: ARG002
         return ScanRequest(topics=(TopicRequest(topics=self.spec.topics),))
