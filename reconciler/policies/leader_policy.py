@@ -149,9 +149,10 @@ class LeaderPolicy(Policy):
                     yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
         tolerated = _brokers_within(self.spec.tolerance, [observed for _, observed in leaderships], unknown_count)
         for partition, observed in leaderships:
+            preferred = observed.replicas[0]
             if self.spec.election is Election.UNCLEAN:
                 yield self._unclean(partition, observed, snapshot.brokers)
-            elif observed.leader is not None and observed.replicas[0] in {observed.leader, *tolerated}:
+            elif observed.leader is not None and (observed.leader == preferred or preferred in tolerated):
                 yield self._satisfied(partition)
             else:
                 yield self._preferred(partition, observed, snapshot.brokers)
