@@ -503,7 +503,10 @@ class DeleteRecords(Operation):
             self._check_scanned_readers(facts, high_watermark, observation)
         else:
             self._check_positions(observation)
-        self._check_clock(facts.last_purge_ms, observation.now_ms)
+        if self.guard.every_ms is not None:
+            last_ms = known(facts.last_purge_ms, f"when {self.partition} was last purged")
+            if (wait := purge_wait(last_ms, self.guard.every_ms, observation.now_ms)) is not None:
+                raise RecheckFailure(Status.WAITING, wait)
 
     def _ends(self, facts: PartitionFacts, *, complete: bool) -> tuple[int, int]:
         """Return log start and high watermark."""
@@ -530,16 +533,19 @@ class DeleteRecords(Operation):
         if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
             raise RecheckFailure(Status.FAILED, f"consumers were not looked for up to {self.before_offset}")
         by_group = {reader.group: reader for reader in readers}
+        target = f"below the target {self.before_offset}"
         for group in self.guard.named:
             reader = by_group.get(group)
-            self._check_named(group, verified_offset(group, reader, facts, self.seen.topic_id, high_watermark))
-        accepted = {reader.group: reader for reader in self.guard.accepted}
+            position = verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
+            _check_position(group, position, self.before_offset, target)
+        accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         for reader in lagging(readers, self.before_offset, self.guard.named):
             if is_excluded(reader.group):
                 continue
             if reader.group not in accepted:
                 raise _moved(reader.group, f"is at {reader.committed}, and the plan does not know it there")
-            _check_accepted(accepted[reader.group], reader.committed)
+            least = accepted[reader.group]
+            _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
     def _check_positions(self, observation: Observation) -> None:
         """The same for the groups that the plan names, by their positions of this moment."""
@@ -548,25 +554,14 @@ class DeleteRecords(Operation):
             return known(observation.positions[group, self.partition], "the position of group", quote_group(group))
 
         for group in self.guard.named:
-            self._check_named(group, position_of(group))
+            _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")
         for reader in self.guard.watched:
             # From the log start it can only have come closer, and a group that this run removed reads nothing.
             may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
             position = position_of(reader.group)
             if position is not None or not may_vanish:
-                _check_accepted(reader, position)
-
-    def _check_named(self, group: str, position: int | None) -> None:
-        if position is None:
-            raise _moved(group, "has no commit any more")
-        if position < self.before_offset:
-            raise _moved(group, f"is at {position} now, below the target {self.before_offset}")
-
-    def _check_clock(self, last_purge_ms: int | Unknown | None, now_ms: int) -> None:
-        if self.guard.every_ms is not None:
-            last_ms = known(last_purge_ms, f"when {self.partition} was last purged")
-            if (wait := purge_wait(last_ms, self.guard.every_ms, now_ms)) is not None:
-                raise RecheckFailure(Status.WAITING, wait)
+                words = f"behind the {reader.committed} that the plan accepted"
+                _check_position(reader.group, position, reader.committed, words)
 
     # --- apply
 
@@ -671,11 +666,11 @@ _LAG_TEXT = {
 }
 
 
-def _check_accepted(reader: AcceptedLag, position: int | None) -> None:
-    if position is None:
-        raise _moved(reader.group, f"has no commit any more; {reader.committed} was accepted")
-    if position < reader.committed:
-        raise _moved(reader.group, f"is at {position}, behind the {reader.committed} that the plan accepted")
+def _check_position(group: str, position: int | None, least: int, words: str) -> None:
+    """Raise RecheckFailure for a group that is below the offset `least`, which `words` name."""
+    if position is None or position < least:
+        change = "has no commit any more" if position is None else f"is at {position} now"
+        raise _moved(group, f"{change}, {words}")
 
 
 def _moved(group: str, change: str) -> RecheckFailure:

@@ -295,7 +295,7 @@ def test_all_named_groups_are_looked_at() -> None:
 
 @pytest.mark.parametrize(
     ("committed", "detail"),
-    [(52_000, None), (52_001, None), (51_999, 'group "late" is at 51999, behind the 52000 that the plan accepted')],
+    [(52_000, None), (52_001, None), (51_999, 'group "late" is at 51999 now, behind the 52000 that the plan accepted')],
 )
 def test_an_accepted_reader_may_not_have_fallen_further_behind(committed: int, detail: str | None) -> None:
     """It would skip more than was reviewed."""
