@@ -142,16 +142,11 @@ be one that the cluster does not list.
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one policy selects on this cluster. `unknown`: names that the cluster does not list."""
+    """What one policy selects on this cluster. `matched`: how many of the names the cluster lists."""
 
     policy: "Policy"
     subjects: Subjects
-    unknown: frozenset[str]
-
-    @property
-    def matched(self) -> int:
-        """How many listed names it selects, which `expectAtMost` bounds."""
-        return len(self.subjects) - len(self.unknown)
+    matched: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +248,7 @@ class Policy(Envelope, ABC):
             excluding=self.excluding,
             patterns_skip_underscore=self.PATTERNS_SKIP_UNDERSCORE,
         )
-        return Selection(self, subjects, frozenset(name for name in subjects if name not in listed))
+        return Selection(self, subjects, matched=sum(name in listed for name in subjects))
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
         """Yield the selected partitions of a topic, each with why it is not there. Raises SubjectBlocked."""

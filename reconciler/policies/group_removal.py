@@ -5,7 +5,6 @@ evidence of idleness is required.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -67,13 +66,8 @@ class GroupRemovalSpec(Spec):
             yield ValidationIssue(code="M208", message=message, at=("idleFor",), hint="for exact names only")
 
 
-@dataclass(frozen=True, slots=True)
-class IdleEvidence:
-    """Why a group counts as idle; without times where an exact name gave the evidence up."""
-
-    words: str
-    last_activity_ms: int | None = None
-    newest_record: tuple[int, int] | None = None
+IdleEvidence = tuple[str, int | None, tuple[int, int] | None]
+"""Why a group counts as idle, its last activity and newest record; None where an exact name gave them up."""
 
 
 class GroupRemoval(Policy):
@@ -111,11 +105,11 @@ class GroupRemoval(Policy):
         if state is not GroupState.EMPTY:
             reason = f"group {name} is {state}, not EMPTY: it is in use"
             raise SubjectBlocked.because("B303", reason, "stop its members first, or take it out of groups")
-        evidence = self._evidence(facts, snapshot.observed_at_ms, exact=exact)
+        words, last_activity_ms, newest_record = self._evidence(facts, snapshot.observed_at_ms, exact=exact)
         return DeleteGroup(
             address=address,
             declared_at=self.declared_at,
-            reason=f"EMPTY, {evidence.words}",
+            reason=f"EMPTY, {words}",
             mode=self.mode,
             group=group,
             idle_for_ms=self.spec.idle_for,
@@ -125,8 +119,8 @@ class GroupRemoval(Policy):
                 fingerprint=known(facts.fingerprint, "the commits of group", name),
                 commits=known(facts.commits, "the number of commits of group", name),
                 commit_topics=known(facts.commit_topics, "the number of topics with commits of group", name),
-                last_activity_ms=evidence.last_activity_ms,
-                newest_record=evidence.newest_record,
+                last_activity_ms=last_activity_ms,
+                newest_record=newest_record,
             ),
         )
 
@@ -136,10 +130,8 @@ class GroupRemoval(Policy):
         if idle_for_ms == 0:
             if exact:
                 # Brokers leave commits on such topics out of their answer, and only the log would show them.
-                return IdleEvidence(
-                    "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
-                    "may not describe go, too, and are not counted"
-                )
+                words = "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
+                return words + "may not describe go, too, and are not counted", None, None
             reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
             next_step = "name the group exactly, or ask for a time of idleness"
             raise SubjectBlocked.because("B305", reason, next_step)
@@ -150,4 +142,4 @@ class GroupRemoval(Policy):
             reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"
             next_step = "wait, or take it out of groups if something still uses it"
             raise SubjectBlocked.because("B304", reason, next_step)
-        return IdleEvidence(f"no activity since {last}", last_ms, newest_record)
+        return f"no activity since {last}", last_ms, newest_record

@@ -127,7 +127,7 @@ class LeaderPolicy(Policy):
         `tolerance` is measured per broker, over all partitions of these subjects that prefer it: where
         less than that share is led by another broker, all of them are satisfied.
         """
-        leaderships: list[tuple[TopicPartition, ObservedLeadership]] = []
+        leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0
         for topic in subjects:
             try:
@@ -139,16 +139,14 @@ class LeaderPolicy(Policy):
             for partition, block in partitions:
                 if block is None:
                     try:
-                        leaderships.append(
-                            (partition, observe_leadership(partition, snapshot.partitions.get(partition)))
-                        )
+                        leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
                     except SubjectBlocked as error:
                         block = error.block
                 if block is not None:
                     unknown_count += block.unread
                     yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
-        tolerated = _brokers_within(self.spec.tolerance, [observed for _, observed in leaderships], unknown_count)
-        for partition, observed in leaderships:
+        tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
+        for partition, observed in leaderships.items():
             preferred = observed.replicas[0]
             if self.spec.election is Election.UNCLEAN:
                 yield self._unclean(partition, observed, snapshot.brokers)
