@@ -283,8 +283,4 @@ def split_into_lanes(attempts: Sequence[Attempt[Any]], size: int, count: int) ->
 
 def beyond_review(reason: str) -> BlockReason:
     """Return the block of what a reviewed plan does not hold."""
-    return BlockReason(
-        code="B108",
-        reason=f"beyond review: {reason}",
-        next_step="it comes with the next reviewed plan",
-    )
+    return BlockReason.of("B108", f"beyond review: {reason}")

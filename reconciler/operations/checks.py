@@ -39,9 +39,9 @@ class SubjectBlocked(Exception):
         self.block = block
 
     @classmethod
-    def because(cls, code: str, reason: str, next_step: str, *, unread: bool = False) -> Self:
-        """Return the exception for a block code. `unread`: because a fact could not be read."""
-        return cls(BlockReason(code=code, reason=reason, next_step=next_step, unread=unread))
+    def because(cls, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> Self:
+        """Return the exception for a block code; the arguments are those of `BlockReason.of`."""
+        return cls(BlockReason.of(code, reason, next_step=next_step, unread=unread))
 
 
 def known(fact: T | Unknown, what: str, subject: object = "") -> T:
@@ -68,19 +68,14 @@ def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
     hidden = snapshot.topics_incomplete
     why = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
     raise SubjectBlocked.because(
-        "B101",
-        f"topic {topic} is {why}{suggestion(topic, snapshot.topics)}",
-        "correct the name, create the topic, or grant DESCRIBE on it",
-        unread=hidden is not None,
+        "B101", f"topic {topic} is {why}{suggestion(topic, snapshot.topics)}", unread=hidden is not None
     )
 
 
 def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason:
     """Return the block of a partition number beyond the last one."""
-    return BlockReason(
-        code="B102",
-        reason=f"{partition.topic} has {count(partitions, 'partition')}, so none with number {partition.partition}",
-        next_step="correct partitions; numbers begin at 0",
+    return BlockReason.of(
+        "B102", f"{partition.topic} has {count(partitions, 'partition')}, so none with number {partition.partition}"
     )
 
 
@@ -88,10 +83,8 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     """Return the block of Kafka's own topics: no name and no pattern makes them lose records."""
     if not facts.internal and not facts.name.startswith("__"):
         return None
-    return BlockReason(
-        code="B201",
-        reason=f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state",
-        next_step="take it out of topics, or add it to exceptTopics",
+    return BlockReason.of(
+        "B201", f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state"
     )
 
 
@@ -107,7 +100,6 @@ def check_records_deletable(facts: TopicFacts) -> None:
         raise SubjectBlocked.because(
             "B202",
             f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}: brokers delete no records of it",
-            "take it out of topics, or give it a cleanup.policy that deletes",
         )
 
 
@@ -134,12 +126,8 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
         ("the commits of all groups could not be read", snapshot.readers_incomplete),
     ):
         if incomplete is not None:
-            return BlockReason(
-                code="B212",
-                reason=f"{what}: {incomplete.reason}, so nobody knows whom a purge would hurt",
-                next_step="grant DESCRIBE on the cluster and on all groups (`doctor` tells which right is missing), "
-                "then plan again",
-                unread=True,
+            return BlockReason.of(
+                "B212", f"{what}: {incomplete.reason}, so nobody knows whom a purge would hurt", unread=True
             )
     # Not listed: hidden, or created since the listing. The commits of such a group were not read, whatever its type.
     unreadable = [
@@ -160,11 +148,9 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
     else:
         kind = f"a {type_} group"
     more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
-    return BlockReason(
-        code="B211",
-        reason=f"{quote_group(name)}{more} is {kind}, whose position cannot be read, so nobody knows what "
-        "it would miss",
-        next_step="if it does not read this topic, name it in exceptGroups",
+    return BlockReason.of(
+        "B211",
+        f"{quote_group(name)}{more} is {kind}, whose position cannot be read, so nobody knows what it would miss",
     )
 
 
@@ -178,24 +164,15 @@ def verified_offset(
     """
     subject = f"group {quote_group(group)} of unreadBy has"
     if reader is None or reader.implied or reader.committed < 0:
-        raise SubjectBlocked.because(
-            "B205",
-            f"{subject} no committed position on {facts.partition}",
-            "let it commit one, or take it out of unreadBy: a missing group is not one that has read everything",
-        )
+        raise SubjectBlocked.because("B205", f"{subject} no committed position on {facts.partition}")
     if reader.committed > high_watermark:
-        raise SubjectBlocked.because(
-            "B206",
-            f"{subject} committed {reader.committed}, above the end {high_watermark}",
-            "the commit is not of this topic as it is now: reset the group's offsets, or let it commit again",
-        )
+        raise SubjectBlocked.because("B206", f"{subject} committed {reader.committed}, above the end {high_watermark}")
     committed_for = known(reader.topic_id, "for which topic", f"{subject} committed")
     if committed_for not in (None, topic_id):
         raise SubjectBlocked.because(
             "B207",
             f"{subject} committed {reader.committed} for topic id {committed_for}, and {facts.partition.topic} is "
             f"{topic_id} by now",
-            "the topic was deleted and made again: let the group commit on the new one",
         )
     return reader.committed
 

@@ -58,12 +58,7 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
     else:
         hint = suggestion(group, snapshot.groups)
         why = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
-    raise SubjectBlocked.because(
-        "B301",
-        f"group {quote_group(group)} {why}",
-        "grant DESCRIBE on the cluster and on the group (`doctor` tells which right is missing), then plan again",
-        unread=True,
-    )
+    raise SubjectBlocked.because("B301", f"group {quote_group(group)} {why}", unread=True)
 
 
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:
@@ -71,14 +66,11 @@ def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupTy
     type_ = known(facts.type, "the type of group", quote_group(group))
     if type_ in types:
         return type_
+    kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
+    allowed, next_step = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed", ""
     if type_ in REMOVABLE:
-        kind, allowed = f"a {type_} group", f"types allows {' and '.join(types)} only"
-        next_step = "take it out of groups, or correct types"
-    else:
-        kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
-        allowed = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed"
-        next_step = "take it out of groups"
-    raise SubjectBlocked.because("B302", f"{quote_group(group)} is {kind}; {allowed}", next_step)
+        allowed, next_step = f"types allows {' and '.join(types)} only", "take it out of groups, or correct types"
+    raise SubjectBlocked.because("B302", f"{quote_group(group)} is {kind}; {allowed}", next_step=next_step)
 
 
 def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:

@@ -116,11 +116,7 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
     leadership = observe_leadership(partition, facts)
     assert facts is not None
     if leadership.leader is None:
-        raise SubjectBlocked.because(
-            "B203",
-            f"{partition} has no leader, and only a leader deletes records",
-            "bring a replica of it back, then plan again",
-        )
+        raise SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
     log_start = known(facts.log_start, "the log start of", partition)
     stable_end = known(facts.stable_end, "the end of", partition)
     high_watermark = known(facts.high_watermark, "the high watermark of", partition)

@@ -104,7 +104,7 @@ class GroupRemoval(Policy):
         state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
         if state is not GroupState.EMPTY:
             reason = f"group {name} is {state}, not EMPTY: it is in use"
-            raise SubjectBlocked.because("B303", reason, "stop its members first, or take it out of groups")
+            raise SubjectBlocked.because("B303", reason)
         words, last_activity_ms, newest_record = self._evidence(facts, snapshot.observed_at_ms, exact=exact)
         return DeleteGroup(
             address=address,
@@ -133,13 +133,11 @@ class GroupRemoval(Policy):
                 words = "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
                 return words + "may not describe go, too, and are not counted", None, None
             reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
-            next_step = "name the group exactly, or ask for a time of idleness"
-            raise SubjectBlocked.because("B305", reason, next_step)
+            raise SubjectBlocked.because("B305", reason)
         last_ms = known(facts.last_activity_ms, f"when group {group} was last active")
         newest_record = known(facts.newest_record, f"the newest record of group {group} in the commit log")
         last = format_instant(last_ms)
         if observed_at_ms - last_ms < idle_for_ms:
             reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"
-            next_step = "wait, or take it out of groups if something still uses it"
-            raise SubjectBlocked.because("B304", reason, next_step)
+            raise SubjectBlocked.because("B304", reason)
         return f"no activity since {last}", last_ms, newest_record

@@ -272,10 +272,8 @@ class RetentionFloor(Policy):
         """
         since = self.spec.keep.since
         if since is not None and since > snapshot.observed_at_ms:
-            yield BlockReason(
-                code="B210",
-                reason=f"since {format_instant(since)} is in the future: nothing that is there now would be kept",
-                next_step="name an instant that has passed, or use newerThan",
+            yield BlockReason.of(
+                "B210", f"since {format_instant(since)} is in the future: nothing that is there now would be kept"
             ).blocked(self.address, self.declared_at)
             return
         evaluator = FloorEvaluator(self, snapshot)
@@ -344,7 +342,6 @@ class FloorEvaluator:
             raise SubjectBlocked.because(
                 "B209",
                 f"{partition.topic} has topic id {observed.topic_id}, the manifest's offsets are for {keep.topic_id}",
-                "the topic was deleted and made again: read its offsets anew and correct topicId",
             )
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
         if end <= log_start and (from_offset is None or from_offset <= end):
@@ -414,7 +411,6 @@ class FloorEvaluator:
                 raise SubjectBlocked.because(
                     "B208",
                     f"fromOffset {offset} is above the end {end}: it was meant for another topic or another time",
-                    "correct the offset; it is never lowered on its own",
                 )
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
@@ -445,7 +441,6 @@ class FloorEvaluator:
             raise SubjectBlocked.because(
                 "B213",
                 f"readers were looked for below offset {readers_below} only, and the floor is {floor}",
-                "let the scan look at all readers up to the end, then plan again",
                 unread=True,
             )
         behind = lagging(readers, floor, frozenset(self.guard.named))
@@ -485,8 +480,6 @@ def _lag_block(last: ConsumerPosition, others: int, floor: int, log_start: int) 
     skipped = floor - max(last.committed, log_start)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
     more = f"; {count(others, 'more group is', 'more groups are')} behind" if others else ""
-    return BlockReason(
-        code="B204",
-        reason=f"group {quote_group(last.group)} {position} and would skip {skipped:,} records below {floor}{more}",
-        next_step="let it catch up, say consumers: clamp, or name it in exceptGroups",
+    return BlockReason.of(
+        "B204", f"group {quote_group(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
     )
