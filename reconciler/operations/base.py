@@ -146,7 +146,7 @@ class Operation(Action):
     def compare_size(self, old: Action) -> SizeChange | None:
         """Compare with the action at the same address in an older plan.
 
-        None: the size is the same, or more than the size differs.
+        None: the size is the same, or an approved value differs, too.
         """
         return None
 

@@ -162,18 +162,20 @@ def verified_offset(
     Commits outlive a topic that is deleted and created again, and the broker takes any number: a
     position above the end, or one that was committed for another topic id, proves nothing.
     """
-    subject = f"group {quote_group(group)} of unreadBy has"
+
+    def has(what: str) -> str:
+        return f"group {quote_group(group)} of unreadBy has {what}"
+
     if reader is None or reader.implied or reader.committed < 0:
-        raise SubjectBlocked.because("B205", f"{subject} no committed position on {facts.partition}")
+        raise SubjectBlocked.because("B205", has(f"no committed position on {facts.partition}"))
     if reader.committed > high_watermark:
-        raise SubjectBlocked.because("B206", f"{subject} committed {reader.committed}, above the end {high_watermark}")
-    committed_for = known(reader.topic_id, "for which topic", f"{subject} committed")
-    if committed_for not in (None, topic_id):
-        raise SubjectBlocked.because(
-            "B207",
-            f"{subject} committed {reader.committed} for topic id {committed_for}, and {facts.partition.topic} is "
-            f"{topic_id} by now",
-        )
+        raise SubjectBlocked.because("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
+    if isinstance(reader.topic_id, Unknown):
+        raise SubjectBlocked(unknown_fact(f"for which topic {has('committed')}", reader.topic_id))
+    if reader.topic_id not in (None, topic_id):
+        now = f"and {facts.partition.topic} is {topic_id} by now"
+        committed = f"committed {reader.committed} for topic id {reader.topic_id}"
+        raise SubjectBlocked.because("B207", has(f"{committed}, {now}"))
     return reader.committed
 
 
