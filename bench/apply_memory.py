@@ -23,12 +23,12 @@ from reconciler.journal.journal import file_journal
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
-DONE = ItemResult(ResponseAction.DONE, "NONE")
+DONE = ItemResult("NONE")
 
 
 class FakeGateway:

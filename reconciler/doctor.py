@@ -31,7 +31,7 @@ def check_cluster(manifests: ClusterManifests, run: RunOptions, *, elections_onl
 
     Raises ClusterUnreachable and WrongCluster.
     """
-    policies = [p for p in manifests.policies if not elections_only or p.write_access().resource == "cluster"]
+    policies = [p for p in manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(manifests.cluster, policies, observed_at_ms=run.clock())
     with closing(pipeline.open_session(manifests.cluster, run)) as session:
         run.progress("reading versions, clocks and permissions")
@@ -48,17 +48,16 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
-    accesses = [policy.write_access() for policy in policies]
 
     def selections(resource: str) -> tuple[Selection, ...]:
         return tuple(
             Selection(
-                selectors=tuple(access.selectors),
-                excluding=(*access.excluding, *protected[resource]),
-                patterns_skip_underscore=access.patterns_skip_underscore,
+                selectors=policy.selectors,
+                excluding=(*policy.excluding, *protected[resource]),
+                patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
             )
-            for access in accesses
-            if access.resource == resource
+            for policy in policies
+            if resource == policy.OPERATION.RIGHT.resource
         )
 
     return RequiredAccess(

@@ -14,10 +14,10 @@ from reconciler.apply.context import ApplyContext
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import ResponseAction
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.response import ResponseAction
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
 """The reader of the outcomes has gone, or an unexpected error was raised."""
@@ -53,7 +53,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
                     if group is not None and outcome.status in (Status.APPLIED, Status.SATISFIED):
                         context.removed_groups.add(group)
                 done += len(outcomes)
-                context.progress(f"{operation.NOUN}: {done} of {len(selected)}")
+                context.progress(f"{operation.TITLE}s: {done} of {len(selected)}")
                 yield from outcomes
 
 
@@ -199,7 +199,7 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
         # A fact that was not read may be read in the next round. And of a request that may have been
         # carried out "waiting" would be untrue.
         return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.read_back(observation))
+    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).shown)
 
 
 def _store_intents(

@@ -1,7 +1,7 @@
 """The cluster for the applier: current facts, and the three requests, item by item.
 
-Decided here: that no request is sent with an invalid target, and that every item gets an answer. What
-an error means is decided in error_mapping.py, how often and in which batches to try in apply/.
+Decided here: that no request is sent with an invalid target, and that every item gets a result. What
+an error means is decided in operations/, how often and in which batches to try in apply/.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,6 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect, group_offsets, topics
-from reconciler.kafka.error_mapping import Operation, item_answer
 from reconciler.kafka.futures import Deadline, kafka_error
 from reconciler.kafka.group_offsets import Positions
 from reconciler.kafka.groups import read_groups, unknown_group
@@ -23,7 +22,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import ClientPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import ItemResult, ResponseAction
+from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 # The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than silence.
@@ -107,20 +106,19 @@ class KafkaGateway:
 
         try:
             with self.session.borrow_deleter() as client:
-                codes = _codes(before_offsets, send, deadline)
+                return _results(before_offsets, send, deadline)
         except ClusterUnreachable as error:
             return dict.fromkeys(before_offsets, _unsent(error))
-        return {partition: item_answer(Operation.DELETE_RECORDS, *code) for partition, code in codes.items()}
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
         if not request:
             return {}
-        codes = self.session.removers.call(_delete_in_worker, request, timeout_s=self.session.timeout_s)
-        if codes is None:
-            crash = (int(KafkaError._TRANSPORT), "the client crashed during the request to the coordinators")
-            codes = dict.fromkeys(request, crash)
-        return {group: item_answer(Operation.DELETE_GROUP, *codes[group]) for group in request}
+        results = self.session.removers.call(_delete_in_worker, request, timeout_s=self.session.timeout_s)
+        if results is None:
+            crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinators")
+            return dict.fromkeys(request, crash)
+        return results
 
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
@@ -144,9 +142,10 @@ class KafkaGateway:
         except ClusterUnreachable as error:
             return dict.fromkeys(requested, _unsent(error))
         except (KafkaException, FutureTimeout) as error:
-            return dict.fromkeys(requested, item_answer(Operation.ELECT_LEADER, *_code(error)))
+            return dict.fromkeys(requested, _result(error))
         errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
-        return {partition: _election_answer(partition, errors) for partition in requested}
+        missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
+        return {partition: _result(errors[partition]) if partition in errors else missing for partition in requested}
 
     def refresh(self) -> None:
         """Drop the clients, and with them the leaders and coordinators that they remember."""
@@ -157,7 +156,7 @@ class KafkaGateway:
         self.session.close()
 
 
-def _delete_in_worker(clients: ClientPool, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+def _delete_in_worker(clients: ClientPool, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
 
     def send() -> Mapping[Any, Future[Any]]:
@@ -167,31 +166,31 @@ def _delete_in_worker(clients: ClientPool, groups: Sequence[str], deadline: Dead
             futures |= client.delete_consumer_groups(share, request_timeout=max(0.1, deadline.remaining_s))
         return futures
 
-    return _codes(groups, send, deadline)
+    return _results(groups, send, deadline)
 
 
-def _codes(
+def _results(
     items: Iterable[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
-) -> dict[Any, tuple[int, str]]:
-    """Code and text for each item. A call that is refused as a whole is the answer of every item."""
+) -> dict[Any, ItemResult]:
+    """Return the result of each item. A call that is refused as a whole is the result of every item."""
     items = tuple(items)
     try:
         futures = send()
     except KafkaException as error:
-        return dict.fromkeys(items, _code(error))
-    codes = {}
+        return dict.fromkeys(items, _result(error))
+    results = {}
     last_deadline = Deadline.after(deadline.remaining_s + _GRACE_S)
     for item in items:
-        codes[item] = (int(KafkaError.NO_ERROR), "")
         try:
             futures[item].result(timeout=last_deadline.remaining_s)
+            results[item] = _result(None)
         except (KafkaException, FutureTimeout) as error:
-            codes[item] = _code(error)
-    return codes
+            results[item] = _result(error)
+    return results
 
 
 def _unsent(error: ClusterUnreachable) -> ItemResult:
-    return ItemResult(ResponseAction.RETRY, "_TRANSPORT", str(error), no_effect=True, sent=False)
+    return ItemResult("_TRANSPORT", str(error), sent=False)
 
 
 def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
@@ -200,17 +199,27 @@ def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | 
     return fetched.get(partition, Unknown("the answer lacks this partition"))
 
 
-def _election_answer(partition: TopicPartition, errors: Mapping[TopicPartition, Any]) -> ItemResult:
-    if partition not in errors:
-        return item_answer(Operation.ELECT_LEADER, KafkaError._TIMED_OUT, "the answer lacks this partition")
-    error = errors[partition]
-    return item_answer(Operation.ELECT_LEADER, *((KafkaError.NO_ERROR, "") if error is None else _code(error)))
-
-
-def _code(error: object) -> tuple[int, str]:
+def _result(error: object) -> ItemResult:
+    """Return the result for an error of the library or of a broker; None: success."""
+    if error is None:
+        return ItemResult("NONE")
     inner = kafka_error(error)
-    return (
-        (int(KafkaError._TIMED_OUT), "no answer within the deadline")
-        if inner is None
-        else (int(inner.code()), str(inner.str()))
-    )
+    if inner is None:
+        return ItemResult("_TIMED_OUT", "no answer within the deadline")
+    return ItemResult(error_name(inner.code()), str(inner.str()))
+
+
+# The client library has some old names.
+_KAFKA_NAMES: Mapping[int, str] = {
+    KafkaError.NO_ERROR: "NONE",
+    KafkaError.UNKNOWN: "UNKNOWN_SERVER_ERROR",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "UNKNOWN_TOPIC_OR_PARTITION",
+    KafkaError.NOT_LEADER_FOR_PARTITION: "NOT_LEADER_OR_FOLLOWER",
+    KafkaError.TOPIC_EXCEPTION: "INVALID_TOPIC_EXCEPTION",
+}
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of a protocol code; for the library's own codes its name, such as `_TIMED_OUT`."""
+    name = _KAFKA_NAMES.get(code) or str(KafkaError(code).name())
+    return f"_{name}" if code < -1 and not name.startswith("_") else name

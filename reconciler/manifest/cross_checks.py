@@ -93,7 +93,7 @@ def _journal_rules(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
             continue
         cluster, manifest = clusters[item.cluster]
         topic = manifest.spec.journal.topic
-        if topic is not None and policy.write_access().resource == "topic":
+        if topic is not None and policy.OPERATION.RIGHT.resource == "topic":
             for claim in policy.exact_claims():
                 if claim.subject == topic:
                     yield item.diagnostic(

@@ -5,7 +5,9 @@ be read blocks whoever selected it. Which subjects qualify is decided per kind.
 """
 
 from dataclasses import dataclass
+from typing import Self
 
+from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.snapshot import Unknown
@@ -14,12 +16,17 @@ from reconciler.text.escape import quoted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockReason:
-    """One reason not to act. `code` is in model/reasons.py; `unread`: because a fact could not be read."""
+    """One reason not to act. `code` is in model/block_codes.py; `unread`: because a fact could not be read."""
 
     code: str
     reason: str
     next_step: str
     unread: bool = False
+
+    @classmethod
+    def of(cls, code: str, reason: str, *, next_step: str = "", unread: bool = False) -> Self:
+        """Return the reason, with the next step of its code unless it has one of its own."""
+        return cls(code=code, reason=reason, next_step=next_step or REASONS[code].next_step, unread=unread)
 
     def blocked(self, address: Address, declared_at: SourceLocation) -> Blocked:
         """The decision that this subject may not or cannot be acted upon."""
@@ -41,21 +48,12 @@ class BlockReason:
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """A needed fact is unread. `what` names it: `log start`, `the commits of group "x"`."""
-    return BlockReason(
-        code="B103",
-        reason=f"{what} could not be read: {fact.reason}",
-        next_step="see that brokers are up and that the rights to read are there (`doctor` tells), then plan again",
-        unread=True,
-    )
+    return BlockReason.of("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 
 def contradiction(what: str) -> BlockReason:
     """Facts of one scan that cannot all be true, such as an end below zero."""
-    return BlockReason(
-        code="B104",
-        reason=f"the scan contradicts itself: {what}",
-        next_step="plan again; if it stays, compare with Kafka's own tools before trusting either",
-    )
+    return BlockReason.of("B104", f"the scan contradicts itself: {what}")
 
 
 def quote_group(group: str) -> str:

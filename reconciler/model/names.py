@@ -11,7 +11,8 @@ from reconciler.text.escape import display_name, quoted
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})\[(?P<partition>0|[1-9][0-9]*)\]")
 
-GROUP_KIND = "GroupRemoval"
+GROUP_KINDS = frozenset({"GroupRemoval"})
+"""Kinds whose subjects are groups. Group ids are arbitrary text, such as `orders[3]`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,7 +58,7 @@ class Address:
         policy, _, name = rest.partition("/")
         if not kind or not policy:
             raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
-        if kind != GROUP_KIND and (found := _PARTITION.fullmatch(name)):
+        if kind not in GROUP_KINDS and (found := _PARTITION.fullmatch(name)):
             return cls(kind, policy, found["topic"], int(found["partition"]))
         return cls(kind, policy, name)
 
@@ -86,7 +87,7 @@ def format_subject(address: Address) -> str:
     """What a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
     if not address.name:
         return format_policy(address)
-    if address.kind == GROUP_KIND:
+    if address.kind in GROUP_KINDS:
         return quoted(address.name)
     topic = display_name(address.name)
     return topic if address.partition < 0 else f"{topic}[{address.partition}]"

@@ -84,8 +84,6 @@ def _check_usable(plan: Plan, cluster: Cluster, snapshot: ClusterSnapshot, now_m
         )
     subjects: set[tuple[type[Operation], Subject]] = set()
     for action in _operations(plan):
-        if (error := action.usable_error()) is not None:
-            raise PlanUnusable(f"the plan is not one that this program wrote: {error}: nothing was done; plan again")
         subject = (type(action), action.subject)
         if subject in subjects:
             raise PlanUnusable(f"the plan acts on {subject[1]} twice ({action.address}): nothing was done; plan again")

@@ -9,18 +9,18 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import GroupState
 from reconciler.sandbox import client, tools
 from reconciler.sandbox.cluster import Cluster
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.error_table import InterpretingGateway
 
 
 class World(Protocol):
     """What a contract test may do to a cluster beside asking the gateway."""
 
-    gateway: Gateway
+    gateway: InterpretingGateway
 
     def topic(self, partitions: int, *, compacted: bool = False) -> str:
         """A new topic on all brokers, its name."""
@@ -53,7 +53,8 @@ class World(Protocol):
 
 class FakeWorld:
     def __init__(self) -> None:
-        self.gateway = self.cluster = FakeCluster()
+        self.cluster = FakeCluster()
+        self.gateway = InterpretingGateway(self.cluster)
 
     def topic(self, partitions: int, *, compacted: bool = False) -> str:
         name = self.name()
@@ -97,7 +98,7 @@ class RealWorld:
     def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
-        self.gateway = KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s)))
+        self.gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s))))
 
     def topic(self, partitions: int, *, compacted: bool = False) -> str:
         name = self.name()

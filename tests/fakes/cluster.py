@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.error_mapping import Operation, item_answer
+from reconciler.kafka.gateway import error_name
 from reconciler.model.election import Election
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown
+from tests.fakes.error_table import Operation
 
 MOST_ELECTIONS = 10_000
 
@@ -191,7 +192,7 @@ class FakeCluster:
             return {}
         self._asked(Request(Operation.ELECT_LEADER, tuple(partitions)))
         if len(partitions) > self.most_elections:
-            refused = item_answer(Operation.ELECT_LEADER, KafkaError.POLICY_VIOLATION, "too many")
+            refused = ItemResult("POLICY_VIOLATION", "too many")
             return dict.fromkeys(partitions, refused)
         return {
             at: self._answer(Operation.ELECT_LEADER, at, lambda at=at: self._elect(election, at)) for at in partitions
@@ -213,8 +214,8 @@ class FakeCluster:
                 fault.times -= 1
                 if fault.carried_out:
                     carry_out()
-                return item_answer(operation, fault.code, "made up")
-        return item_answer(operation, carry_out(), "")
+                return ItemResult(error_name(fault.code), "made up")
+        return ItemResult(error_name(carry_out()))
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
         topic = self.topics.get(at.topic)

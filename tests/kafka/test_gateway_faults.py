@@ -23,17 +23,19 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import ItemResult, ResponseAction
 from reconciler.model.snapshot import Unknown
+from reconciler.operations.response import Response, ResponseAction
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
+from tests.fakes.error_table import InterpretingGateway
 
 pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
-    gateway = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
+def gateway(cluster: Cluster) -> Iterator[InterpretingGateway]:
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)
+    gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection)))
     yield gateway
     gateway.close()
 
@@ -57,7 +59,7 @@ def settled(cluster: Cluster) -> None:
     )
 
 
-def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, gateway: InterpretingGateway) -> None:
     """DeleteRecords to a paused broker is read back; its offsets are Unknown, never -1001; other leaders answer."""
     name = topic_on(cluster, (1,), (2,))
     quiet, well = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -79,7 +81,7 @@ def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, g
         assert now[well].log_start == 5
 
 
-def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: InterpretingGateway) -> None:
     """REQUEST_TIMED_OUT is read back: the answer waits for the slowest live replica, and the leader has advanced."""
     name = topic_on(cluster, (2, 3, 1))
     at = TopicPartition(name, 0)
@@ -96,7 +98,7 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, g
     assert gateway.read_partitions([at], offsets=True)[at].log_start == 5
 
 
-def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: InterpretingGateway) -> None:
     """While a DeleteRecords waits for a slow replica, the leader's offsets are read at once, over another connection.
 
     The read uses another client and connection. The test repeats the read until it succeeds: a
@@ -109,7 +111,7 @@ def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: Ka
     assert any(_read_beside_a_delete(cluster, gateway, TopicPartition(name, number)) for number in range(tries))
 
 
-def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPartition) -> bool:
+def _read_beside_a_delete(cluster: Cluster, gateway: InterpretingGateway, at: TopicPartition) -> bool:
     """Whether the log start was read while the deletion had no answer yet."""
     gateway.refresh()
     gateway.read_partitions([at], offsets=True)
@@ -128,7 +130,7 @@ def _read_beside_a_delete(cluster: Cluster, gateway: KafkaGateway, at: TopicPart
         settled(cluster)
 
 
-def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gateway: InterpretingGateway) -> None:
     """Without the broker of the only replica there are no offsets, DeleteRecords means retry, and elections wait."""
     name = topic_on(cluster, (3,), (2,))
     leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -156,7 +158,7 @@ def test_gateway_no_leader_means_retry_and_elections_wait(cluster: Cluster, gate
     assert (unclean.answer, unclean.code) == (ResponseAction.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
-def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_gateway_listings_without_a_broker_prove_no_absence(cluster: Cluster, gateway: InterpretingGateway) -> None:
     """With a silent broker an unlisted group is not absent: its coordinator may be the silent broker."""
     name = f"nobody-{uuid.uuid4().hex[:12]}"
     client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "coordinators to have settled")
@@ -240,13 +242,13 @@ def test_a_worker_with_an_outstanding_answer_is_not_reused() -> None:
     assert workers._idle == []
 
 
-def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway: KafkaGateway) -> None:
+def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway: InterpretingGateway) -> None:
     """An assertion of the library once ended the apply. Now the group is read back."""
     group = f"removed-{uuid.uuid4().hex[:12]}"
     assert gateway.delete_groups(["nobody-knows-it"])["nobody-knows-it"].answer is ResponseAction.DONE
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
     (worker,) = gateway.session.removers._idle
-    results: list[ItemResult] = []
+    results: list[Response] = []
     thread = threading.Thread(target=lambda: results.append(gateway.delete_groups([group])[group]))
     for broker in cluster.brokers:
         cluster.pause(broker.id)

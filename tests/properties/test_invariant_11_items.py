@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
-from reconciler.kafka.error_mapping import TABLE, Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import TABLE, Operation
 from tests.fakes.runs import election, purge, removal, run
 
 PARTITIONS, GROUPS = 8, 5

@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reconciler.apply.context import Tuning
 from reconciler.journal.entry import Event
 from reconciler.journal.journal import file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
@@ -27,6 +26,7 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
 from reconciler.policies import Policy
 from tests.fakes.cluster import FakeCluster, Fault, Request
+from tests.fakes.error_table import Operation
 from tests.fakes.runs import Ticker, run
 from tests.fakes.timed_cluster import TimedCluster
 from tests.strategies.facts import NOW_MS, SECOND, cluster, floor, leaders, removal

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model.names import GROUP_KINDS
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Operation
 from reconciler.policies import POLICIES, Policy
@@ -38,3 +39,8 @@ def test_a_class_that_lacks_a_method_cannot_be_instantiated(base: type) -> None:
 def test_registered_classes_lack_no_method() -> None:
     for registered in (*OPERATIONS, *POLICIES):
         assert not registered.__abstractmethods__, registered
+
+
+def test_addresses_know_the_kinds_whose_subjects_are_groups() -> None:
+    """A group may be called `orders[3]`: without its kind, an address would parse it as a partition."""
+    assert {policy.__name__ for policy in POLICIES if policy.SUBJECTS == "groups"} == GROUP_KINDS

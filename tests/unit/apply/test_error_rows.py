@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.error_mapping import TABLE, Operation, name_of
-from reconciler.model.ports import ResponseAction
+from reconciler.kafka.gateway import error_name
+from reconciler.operations.response import ResponseAction
+from tests.fakes.error_table import TABLE, Operation
 from tests.unit.apply import test_error_table as on_the_fake
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
@@ -102,7 +103,7 @@ ROWS_OF_THE_TABLE = [(operation, code) for operation, rows in TABLE.items() for 
 
 
 @pytest.mark.parametrize(
-    ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda each: each if isinstance(each, str) else name_of(each)
+    ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda each: each if isinstance(each, str) else error_name(each)
 )
 def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> None:
     """On the fake always, as what the table says; on real brokers in the test that is named, or for a reason not."""

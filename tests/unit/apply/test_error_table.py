@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from reconciler.apply.context import Tuning
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import Operation
 from tests.fakes.runs import election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
@@ -100,7 +100,7 @@ RETRY = [
     (RECORDS, KafkaError.REPLICA_NOT_AVAILABLE),
     (LEADER, KafkaError.BROKER_NOT_AVAILABLE),
     *((operation, KafkaError.THROTTLING_QUOTA_EXCEEDED) for operation in Operation),
-    *((operation, code) for operation in (RECORDS, LEADER) for code in NO_LEADER),
+    *((operation, code) for operation in Operation for code in NO_LEADER),
     (GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE),
     (GROUP, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
     (GROUP, KafkaError.NOT_COORDINATOR),

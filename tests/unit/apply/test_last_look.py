@@ -9,7 +9,6 @@ from confluent_kafka import KafkaError
 from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.action import Action
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
@@ -17,6 +16,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import Operation
 from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
 from tests.golden.wording import mentions
 

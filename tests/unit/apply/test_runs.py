@@ -14,13 +14,13 @@ from reconciler.apply.results import exit_code
 from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import Operation
 from tests.fakes.runs import Ticker, election, purge, removal, run
 
 

@@ -21,10 +21,10 @@ from reconciler.journal import file as journal_file
 from reconciler.journal import interrupted
 from reconciler.journal.entry import Author, Event
 from reconciler.journal.journal import ActionJournal, file_journal
-from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.error_table import Operation
 from tests.fakes.runs import Ticker, election, purge, removal, run
 
 AT = TopicPartition("orders", 0)

@@ -22,9 +22,10 @@ from reconciler.kafka.topics import topic_id_text
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.ports import ResponseAction
 from reconciler.model.snapshot import Unknown
+from reconciler.operations.response import ResponseAction
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import purge, run
 from tests.golden.wording import mentions
 
@@ -47,7 +48,7 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unopened")
 def test_facts_are_unknown_and_requests_are_retried() -> None:
     """An exception would lose the outcomes of earlier requests."""
-    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     partition = gateway.read_partitions([AT], offsets=True)[AT]
     assert partition is not None
     assert isinstance(partition.log_start, Unknown)
@@ -96,7 +97,7 @@ def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
-    gateway = KafkaGateway(KafkaSession(NOWHERE))
+    gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
     assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
 

@@ -15,7 +15,11 @@ SOURCES = [
 
 def test_every_code_that_is_said_is_explained_and_the_other_way_round() -> None:
     """`explain CODE` answers for each code of a plan."""
-    said = {code for path in SOURCES for code in re.findall(r'code="(B[0-9]{3})"', path.read_text())}
+    said = {
+        code
+        for path in SOURCES
+        for code in re.findall(r'(?:code=|\b(?:of|because)\(\s*)"(B[0-9]{3})"', path.read_text())
+    }
     assert said == set(REASONS)
 
 
@@ -28,3 +32,8 @@ def test_codes_are_listed_in_order_with_words_for_strangers() -> None:
         assert reason.explanation.endswith(".")
         assert len(reason.explanation.split()) > 15
     assert REASONS["B204"].title == "another group is behind the floor"
+
+
+def test_codes_have_a_next_step_unless_it_depends_on_the_subject() -> None:
+    """The planner words the next step of these codes: it names the policies or the numbers."""
+    assert {code for code, reason in REASONS.items() if not reason.next_step} == {"B105", "B107", "B306"}

@@ -26,13 +26,9 @@ def test_a_selection_tells_live_names_from_unknown_ones() -> None:
     """Only live ones are matched."""
     facts = snapshot(topic("a1"), topic("a2"), group("g"))
     one = floor("a*", "gone", keep={"last": 1}).select(facts)
-    assert (dict(one.subjects), one.unknown, one.matched) == (
-        {"a1": False, "a2": False, "gone": True},
-        frozenset({"gone"}),
-        2,
-    )
+    assert (dict(one.subjects), one.matched) == ({"a1": False, "a2": False, "gone": True}, 2)
     exact = floor("a1", "gone", keep={"last": 1}).select(facts)
-    assert (dict(exact.subjects), exact.unknown, exact.matched) == ({"a1": True, "gone": True}, frozenset({"gone"}), 1)
+    assert (dict(exact.subjects), exact.matched) == ({"a1": True, "gone": True}, 1)
     led = leaders("a*", exceptTopics=["a2"]).select(facts)
     assert (dict(led.subjects), led.matched) == ({"a1": False}, 1)
     groups = removal("g", "x").select(facts)

@@ -146,6 +146,7 @@ EDITS = [
     ('"replicas":[1,2,3]', '"replicas":[1,2,-3]', "seen.replicas[2] is -3"),
     ('"replicas":[1,2,3]', '"replicas":[1,2,2147483648]', "seen.replicas[2] is 2147483648"),
     ('"consumers":"ignore"', '"consumers":"any"', "guard.consumers is 'any'"),
+    ('"except_groups":[]', '"except_groups":["regex:("]', "excepts groups by 'regex:(', not a regular"),
     ('"fingerprint":"abab', '"fingerprint":7,"x":"', "seen.fingerprint is 7"),
     ('"commits":12', '"commits":12,"x":7', "seen has unknown fields: 'x'"),
     ('"until_ms":1795255212000', '"until_ms":"soon"', "until_ms is 'soon'"),

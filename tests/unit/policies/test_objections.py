@@ -1,5 +1,7 @@
 """Each objection: its code, the names and numbers of what is in the way, the fields that the next step changes, and whether a fact is unread."""
 
+from collections.abc import Callable
+
 import pytest
 
 from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
@@ -7,15 +9,17 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, GroupType, Unknown
-from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
-from reconciler.operations.topic_checks import (
-    cleanup_policy_block,
-    leadership,
+from reconciler.operations.checks import (
+    SubjectBlocked,
+    check_records_deletable,
+    group_excluder,
+    listed_topic,
+    missing_partition,
     suggestion,
-    system_topic_block,
-    unknown_partition,
-    unknown_topic,
+    unknown_consumers,
+    verified_offset,
 )
+from reconciler.operations.elect_leader import observe_leadership
 from reconciler.policies.retention_floor import FloorEvaluator
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
@@ -52,6 +56,13 @@ def assert_objection(objection: BlockReason | Decision | None, expected: Expecte
     assert mentions(objection.next_step, *fields), objection.next_step
 
 
+def block_of(check: Callable[..., object], *arguments: object) -> BlockReason:
+    """Return the block that a check raises."""
+    with pytest.raises(SubjectBlocked) as error:
+        check(*arguments)
+    return error.value.block
+
+
 def test_an_objection_becomes_blocked_or_skipped() -> None:
     """Exact names and unread facts block; a pattern's find is skipped with the same words."""
     plain = BlockReason(code="B999", reason="because", next_step="do")
@@ -68,28 +79,30 @@ def test_what_is_not_known() -> None:
     lost = unknown_fact("the log start of x", LOST)
     assert_objection(lost, ("B103", ("the log start of x", LOST.reason), ("`doctor`",), True))
     assert_objection(contradiction("an end of -1"), ("B104", ("an end of -1",), ("Kafka's own tools",), False))
-    facts = leadership(TopicPartition("orders", 3), None)
-    assert_objection(facts, ("B103", ("orders[3]",), ("`doctor`",), True))  # type: ignore[arg-type]
-    replicas = leadership(TopicPartition("orders", 3), partition(3, replicas=()))
-    assert_objection(replicas, ("B104", ("orders[3]", "replicas"), ("Kafka's own tools",), False))  # type: ignore[arg-type]
+    facts = block_of(observe_leadership, TopicPartition("orders", 3), None)
+    assert_objection(facts, ("B103", ("orders[3]",), ("`doctor`",), True))
+    replicas = block_of(observe_leadership, TopicPartition("orders", 3), partition(3, replicas=()))
+    assert_objection(replicas, ("B104", ("orders[3]", "replicas"), ("Kafka's own tools",), False))
 
 
 def test_topics_and_partitions_that_are_not_there() -> None:
-    misspelt = unknown_topic("odrers", snapshot(topic("orders")))
+    misspelt = block_of(listed_topic, "odrers", snapshot(topic("orders")))
     assert_objection(misspelt, ("B101", ("odrers", '"orders"'), ("DESCRIBE",), False))
-    number = unknown_partition(TopicPartition("orders", 3), 3)
+    number = missing_partition(TopicPartition("orders", 3), 3)
     assert_objection(number, ("B102", ("orders", "3 partitions"), ("partitions", "0"), False))
     assert suggestion("nothing-like-it", ["orders"]) == ""
 
 
 def test_topics_that_are_not_truncated() -> None:
-    assert_objection(system_topic_block(topic("__x")), ("B201", ("__x",), ("topics", "exceptTopics"), False))
-    assert system_topic_block(topic("_x")) is None
-    compact = cleanup_policy_block(topic(cleanup_policy=frozenset({"compact"})))
+    assert_objection(
+        block_of(check_records_deletable, topic("__x")), ("B201", ("__x",), ("topics", "exceptTopics"), False)
+    )
+    check_records_deletable(topic("_x"))
+    compact = block_of(check_records_deletable, topic(cleanup_policy=frozenset({"compact"})))
     assert_objection(compact, ("B202", ("cleanup.policy", "orders", "compact"), ("topics", "cleanup.policy"), False))
-    lost = cleanup_policy_block(topic(cleanup_policy=LOST))
+    lost = block_of(check_records_deletable, topic(cleanup_policy=LOST))
     assert_objection(lost, ("B103", ("policy", "orders", LOST.reason), ("`doctor`",), True))
-    assert cleanup_policy_block(topic()) is None
+    check_records_deletable(topic())
 
 
 @pytest.mark.parametrize(
@@ -146,8 +159,7 @@ def test_two_readers_in_the_way() -> None:
     ],
 )
 def test_commits_that_prove_nothing(standing: object, expected: Expected) -> None:
-    objection = verified_offset("g", standing, partition(), TOPIC_ID, 100)  # type: ignore[arg-type]
-    assert_objection(objection, expected)  # type: ignore[arg-type]
+    assert_objection(block_of(verified_offset, "g", standing, partition(), TOPIC_ID, 100), expected)
 
 
 def test_a_commit_at_zero_is_a_position() -> None:
@@ -222,6 +234,6 @@ def test_a_group_in_a_sentence_is_quoted() -> None:
 
 def test_a_floor_knows_its_guard_once_for_all_partitions() -> None:
     """Named groups and exceptions in order, so that neither order changes a digest."""
-    made = FloorEvaluator.of(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
+    made = FloorEvaluator(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
     assert (made.guard.named, made.guard.except_groups) == (("a", "b"), ("y", "z"))
-    assert made.instants.asked == (NOW_MS - DAY,)
+    assert made.instants_ms == (NOW_MS - DAY,)
