@@ -6,11 +6,11 @@ patterns. Sends nothing.
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from reconciler.kafka.permissions import RequiredAccess, Role, Selection
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC
+from reconciler.kafka.permissions import RequiredAccess, Requirement, Role, Selection, requirements
+from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 
 ALL = "*"
@@ -31,23 +31,18 @@ Grants = Mapping[Resource, frozenset[str]]
 
 
 def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
-    """The grants for a principal of that purpose. Apply needs those of plan, too: it rechecks every action."""
-    granted: dict[Resource, set[str]] = {}
-
-    def grant(operation: str, resources: Iterable[Resource]) -> None:
-        for resource in resources:
-            granted.setdefault(resource, set()).add(operation)
-
-    for operation, resource in _to_read(required, elections_only=purpose is Role.ELECTIONS):
-        grant(operation, [resource])
-    if purpose is Role.APPLY:
-        grant("Delete", _to_write("topic", required.purges, topics))
-        grant("Delete", _to_write("group", required.removals, groups))
+    """The grants for a principal of that purpose."""
     if purpose is Role.ELECTIONS:
-        grant("Alter", [Resource("cluster")])
-    if purpose is not Role.PLAN and required.journal_topic:
-        grant("Read", [Resource("topic", required.journal_topic)])
-        grant("Write", [Resource("topic", required.journal_topic)])
+        # The other policies belong to the other principals.
+        metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
+        required = replace(required, needs=ScanRequest(topics=metadata_only), purges=(), removals=())
+    granted: dict[Resource, set[str]] = {}
+    for requirement in requirements(required):
+        if requirement.purpose in (Role.PLAN, purpose):
+            # DESCRIBE_CONFIGS → DescribeConfigs
+            operation = requirement.operation.title().replace("_", "")
+            for resource in _resources(requirement, {"topic": topics, "group": groups}):
+                granted.setdefault(resource, set()).add(operation)
     return _without_redundant(granted)
 
 
@@ -87,61 +82,27 @@ def _command(head: str, resource: str, prefixed: bool, operations: tuple[str, ..
     return " ".join(words)
 
 
-def _to_read(required: RequiredAccess, *, elections_only: bool) -> Iterator[tuple[str, Resource]]:
-    yield "Describe", Resource("cluster")
-    request = required.needs
-    read = [need for need in request.topics if not (elections_only and need.offsets)]
-    for resource in _read(selector for need in read for selector in need.topics):
-        yield "Describe", resource
-    if elections_only:
-        return
-    if request.cluster_records:
-        yield "Describe", Resource("topic", ALL)
-    for resource in _read(selector for need in request.topics if need.offsets for selector in need.topics):
-        yield "DescribeConfigs", resource
-    if request.readers:
-        yield "Describe", Resource("group", ALL)
-    for resource in _read((selector for need in request.groups for selector in need.groups), type="group"):
-        yield "Describe", resource
-    if request.commit_log:
-        yield "Read", Resource("topic", COMMIT_LOG_TOPIC)
-    if required.purge_clock and required.journal_topic:
-        yield "Read", Resource("topic", required.journal_topic)
-
-
-def _read(selectors: Iterable[Selector], type: str = "topic") -> Iterator[Resource]:  # noqa: A002
-    """Reads are harmless, so a pattern that is no prefix gets a grant for all names."""
-    for selector in selectors:
-        if not selector.is_pattern:
-            yield Resource(type, selector.text)
-        elif prefix := _prefix(selector):
-            yield Resource(type, prefix, prefixed=True)
-        else:
-            yield Resource(type, ALL)
-
-
-def _to_write(type: str, selections: Iterable[Selection], names: Sequence[str]) -> Iterator[Resource]:  # noqa: A002
-    for selection in selections:
-        exact = tuple(s for s in selection.selectors if not s.is_pattern)
-        patterns = tuple(s for s in selection.selectors if s.is_pattern)
-        for name in _narrowed(selection, exact).matching(names):
-            yield Resource(type, name)
-        for pattern in patterns:
-            prefix = _prefix(pattern)
-            hidden = selection.patterns_skip_underscore and prefix.startswith("_")
-            if prefix and not hidden and all(_disjoint(prefix, excluded) for excluded in selection.excluding):
-                yield Resource(type, prefix, prefixed=True)
+def _resources(requirement: Requirement, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
+    """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
+    kind = requirement.resource
+    for selection in requirement.selections:
+        for selector in selection.selectors:
+            prefix = _prefix(selector)
+            if kind == "cluster":
+                yield Resource(kind)
+            elif prefix and (requirement.operation != "DELETE" or _may_select_all(selection, prefix)):
+                yield Resource(kind, prefix, prefixed=True)
+            elif requirement.operation == "DELETE":
+                narrowed = replace(selection, selectors=(selector,))
+                yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
             else:
-                for name in _narrowed(selection, (pattern,)).matching(names):
-                    yield Resource(type, name)
+                yield Resource(kind, ALL if selector.is_pattern else selector.text)
 
 
-def _narrowed(selection: Selection, selectors: tuple[Selector, ...]) -> Selection:
-    return Selection(
-        selectors=selectors,
-        excluding=selection.excluding,
-        patterns_skip_underscore=selection.patterns_skip_underscore,
-    )
+def _may_select_all(selection: Selection, prefix: str) -> bool:
+    """Whether nothing excludes a name with this prefix."""
+    hidden = selection.patterns_skip_underscore and prefix.startswith("_")
+    return not hidden and all(_disjoint(prefix, excluded) for excluded in selection.excluding)
 
 
 def _prefix(selector: Selector) -> str:

@@ -7,25 +7,30 @@ through. Which failures are worth a retry is decided by the caller.
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from reconciler.model.snapshot import Unknown
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CALL_FAILURES = (KafkaException, TimeoutError)
-"""What a blocking call of the library may raise in `run_with_deadline`."""
+"""What `run_with_deadline` raises for a call of the library that fails."""
+
+NO_DESCRIBE = {KafkaError.TOPIC_AUTHORIZATION_FAILED: "the right DESCRIBE on the topic is missing"}
+"""For `failure_of`: the broker's message does not name the right."""
 
 _SLICE_S = 0.05
 _PAUSE_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Deadline:
     """A point on this process's monotonic clock."""
 
@@ -54,21 +59,17 @@ class Deadline:
         return Deadline.after(self.remaining_s * fraction)
 
 
-def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> bool:
-    """Wait until all futures are done or the deadline has passed; whether all are done.
+def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> None:
+    """Wait until all futures are done or the deadline has passed. Ctrl-C comes through.
 
-    Ctrl-C comes through. Also drains the client's log.
+    Also drains the client's log.
     """
-    finished = True
     for future in futures:
-        # There may be tens of thousands of futures, and each check takes a lock: check once.
-        while not (done := future.done()) and not deadline.passed:
+        while not future.done() and not deadline.passed:
             # The poll only delivers logs and errors, so it must not be what waits.
-            wait(future, min(_SLICE_S, deadline.remaining_s))
+            wait([future], timeout=min(_SLICE_S, deadline.remaining_s))
             client.poll(0)
-        finished = finished and done
     client.poll(0)
-    return finished
 
 
 def call_with_retry(
@@ -91,13 +92,10 @@ def call_with_retry(
     while pending and (not deadline.passed or not answers):
         limit_s = max(_SLICE_S, min(attempt_s, deadline.remaining_s))
         futures = call(client, pending, limit_s)
-        if wait_all(client, futures.values(), deadline):
-            answers.update(futures)
-            pending = [item for item in pending if not is_final(answers[item])]
-        else:
-            # A partial earlier answer is worth more than a later call without any answer.
-            answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
-            pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
+        wait_all(client, futures.values(), deadline)
+        # A partial earlier answer is worth more than a later call without any answer.
+        answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
+        pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
         if pending:
             time.sleep(min(_PAUSE_S, deadline.remaining_s))
     return answers
@@ -119,18 +117,37 @@ def kafka_error(error: object) -> KafkaError | None:
     return inner if isinstance(inner, KafkaError) else None
 
 
-def code_of(error: object) -> int | None:
-    """The Kafka error code of a failed call; None for an error of another kind."""
+def code_of(error: object) -> int:
+    """The Kafka error code of a failed call; NO_ERROR for an error of another kind, or none."""
     inner = kafka_error(error)
-    return None if inner is None else int(inner.code())
+    return int(KafkaError.NO_ERROR if inner is None else inner.code())
 
 
 def reason_of(error: BaseException | KafkaError) -> str:
     """One line for a failed call: the words of the broker or the library, without class names."""
     inner = kafka_error(error)
-    if inner is not None:
-        return f"{inner.str()} ({inner.name()})"
-    return str(error) or type(error).__name__
+    return str(error) or type(error).__name__ if inner is None else f"{inner.str()} ({inner.name()})"
+
+
+def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
+    """Whether the call is done and failed with one of these codes."""
+    return future.done() and code_of(future.exception()) in codes
+
+
+def failure_of(
+    future: Future[Any],
+    texts: Mapping[int, str] | None = None,
+    *,
+    prefix: str = "",
+    late: str = "no broker answered in time",
+) -> Unknown | None:
+    """Why a call gave no result; None: it gave one. `texts`: our own reasons, by error code."""
+    if not future.done():
+        return Unknown(prefix + late)
+    error = future.exception()
+    if error is None:
+        return None
+    return Unknown(prefix + ((texts or {}).get(code_of(error)) or reason_of(error)))
 
 
 def run_with_deadline(call: Callable[[], Result], deadline: Deadline) -> Result:
@@ -156,14 +173,6 @@ def submit(call: Callable[[], Result]) -> Future[Result]:
     except RuntimeError as error:  # Python's only word for a limit of threads or processes
         raise BlockingIOError(errno.EAGAIN, str(error)) from None
     return future
-
-
-def wait(future: Future[Any], seconds: float) -> None:
-    """Wait until the future is done or the time is over. Raises for neither. Ctrl-C comes through."""
-    try:
-        future.exception(timeout=seconds)
-    except TimeoutError:
-        return
 
 
 def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -193,7 +193,7 @@ def _unsent(error: ClusterUnreachable) -> ItemResult:
 def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
     if isinstance(fetched, Unknown):
         return fetched
-    return fetched.get(partition, Unknown("the answer lacks this partition"))
+    return fetched.get((partition.topic, partition.partition), Unknown("the answer lacks this partition"))
 
 
 def _election_answer(partition: TopicPartition, errors: Mapping[TopicPartition, Any]) -> ItemResult:

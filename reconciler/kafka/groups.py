@@ -14,7 +14,16 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.kafka import group_offsets
-from reconciler.kafka.futures import CALL_FAILURES, Deadline, code_of, reason_of, run_with_deadline, wait_all
+from reconciler.kafka.futures import (
+    CALL_FAILURES,
+    Deadline,
+    code_of,
+    failed_with,
+    failure_of,
+    reason_of,
+    run_with_deadline,
+    wait_all,
+)
 from reconciler.kafka.group_offsets import NO_ANSWER, Positions
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import ClientPool
@@ -29,7 +38,7 @@ _STATES = {
     ConsumerGroupState.DEAD: GroupState.DEAD,
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
 }
-_FINAL = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG})
+_NO_DESCRIBE = {KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the right DESCRIBE on the cluster is missing"}
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _NO_TYPE = Unknown("the broker did not tell the group's type")
@@ -58,8 +67,10 @@ def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | Non
     """
     answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_final, deadline=deadline)
     groups, failure = _listed(answers[_LISTING])
-    incomplete = failure if failure is not None else _describe_right(answers[_CLUSTER])
-    listing = GroupListing(groups=groups, incomplete=incomplete, cluster_id=_cluster_id(answers[_CLUSTER]))
+    cluster = answers[_CLUSTER]
+    incomplete = failure if failure is not None else _describe_right(cluster)
+    cluster_id = cluster.result().cluster_id if failure_of(cluster) is None else None
+    listing = GroupListing(groups=groups, incomplete=incomplete, cluster_id=cluster_id)
     if incomplete is not None:
         # It blocks the same policies as hidden ids would, and the old call hangs on brokers that are away.
         return replace(listing, hidden_unread=incomplete)
@@ -127,20 +138,16 @@ def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> 
 def _is_final(answer: Future[Any]) -> bool:
     error = answer.exception()
     if error is not None:
-        return code_of(error) in _FINAL
+        return code_of(error) in (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG)
     # The call succeeds with a part of the groups; brokers that did not answer are in `errors`.
     return not getattr(answer.result(), "errors", None)
 
 
 def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
-    if not answer.done():
-        return {}, Unknown("the group listing did not end in time")
-    error = answer.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            return {}, Unknown("the group listing was refused: the right DESCRIBE on the cluster is missing")
-        return {}, Unknown(f"the group listing failed: {reason_of(error)}")
+    failure = failure_of(answer, _NO_DESCRIBE, prefix="the group listing failed: ")
+    if failure is not None:
+        return {}, failure
     result = answer.result()
     groups: dict[str, GroupFacts] = {}
     for entry in result.valid or ():
@@ -161,19 +168,13 @@ def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]
 
 
 def _describe_right(answer: Future[Any]) -> Unknown | None:
-    if not answer.done():
-        return Unknown("the group listing may lack groups: no broker told the caller's rights in time")
-    error = answer.exception()
-    if error is not None:
-        return Unknown(f"the group listing may lack groups: the caller's rights are unknown, {reason_of(error)}")
-    operations = answer.result().authorized_operations or ()
-    if not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(operations):
-        return Unknown("the group listing may lack groups: the right DESCRIBE on the cluster is missing")
+    may_lack = "the group listing may lack groups: "
+    failure = failure_of(answer, prefix=f"{may_lack}the caller's rights are unknown, ")
+    if failure is not None:
+        return failure
+    if not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(answer.result().authorized_operations or ()):
+        return Unknown(may_lack + _NO_DESCRIBE[KafkaError.CLUSTER_AUTHORIZATION_FAILED])
     return None
-
-
-def _cluster_id(answer: Future[Any]) -> str | None:
-    return answer.result().cluster_id if answer.done() and answer.exception() is None else None
 
 
 def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
@@ -213,14 +214,10 @@ def _ask_coordinators(
 
 
 def _state(future: Future[Any]) -> GroupState | Unknown:
-    if not future.done():
-        return Unknown("the group's coordinator did not answer in time")
-    error = future.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
-            return GroupState.DEAD
-        return Unknown(f"the group could not be described: {reason_of(error)}")
-    return _STATES.get(future.result().state, GroupState.UNKNOWN)
+    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
+        return GroupState.DEAD
+    failure = failure_of(future, prefix="the group could not be described: ")
+    return _STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
 
 
 def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknown) -> GroupFacts:

@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.futures import Deadline, batched, code_of, done_unless, reason_of
+from reconciler.kafka.futures import NO_DESCRIBE, Deadline, batched, done_unless, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
@@ -33,6 +33,7 @@ _GONE = (
     KafkaError._NOENT,
 )
 _GONE_PATIENCE_S = 5.0
+_REASONS = {**NO_DESCRIBE, KafkaError._NOENT: "it had no leader"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class OffsetsRequest:
     leader: int
     full: bool = True
     instants: tuple[int, ...] = ()
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The offsets that are requested by name."""
+        return (LOG_START, HIGH_WATERMARK, STABLE_END) if self.full else (LOG_START, HIGH_WATERMARK)
 
 
 class Watermarks(NamedTuple):
@@ -75,7 +81,7 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 
 def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
     """All requested offsets. Never raises for a broker that is away."""
-    answers = dict(_query_ends(session, requests, None))
+    answers = _query_ends(session, requests, None)
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
         OffsetQuery(instant, request.topic, number)
@@ -84,7 +90,7 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> A
         if isinstance(answers.get(OffsetQuery(STABLE_END, request.topic, number)), int)
         for instant in request.instants
     ]
-    return answers | _query(session, by_time, _leaders(requests), NO_RECORD, None)
+    return answers | _query(session, requests, by_time, NO_RECORD, None)
 
 
 def read_watermarks(
@@ -144,29 +150,27 @@ def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[in
 _LEADERLESS = Watermarks(Unknown("the partition has no leader"), Unknown("the partition has no leader"))
 
 
-def _query_ends(session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None) -> Answers:
-    queries: list[OffsetQuery] = []
-    for request in requests:
-        for number in request.partitions:
-            queries.append(OffsetQuery(LOG_START, request.topic, number))
-            queries.append(OffsetQuery(HIGH_WATERMARK, request.topic, number))
-            if request.full:
-                queries.append(OffsetQuery(STABLE_END, request.topic, number))
-    return _query(session, queries, _leaders(requests), 0, deadline)
-
-
-def _leaders(requests: Sequence[OffsetsRequest]) -> dict[tuple[str, int], int]:
-    return {(request.topic, number): request.leader for request in requests for number in request.partitions}
+def _query_ends(
+    session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None
+) -> dict[OffsetQuery, int | Unknown]:
+    queries = [
+        OffsetQuery(what, request.topic, number)
+        for request in requests
+        for number in request.partitions
+        for what in request.ends
+    ]
+    return _query(session, requests, queries, 0, deadline)
 
 
 def _query(
     session: KafkaSession,
+    requests: Sequence[OffsetsRequest],
     queries: Sequence[OffsetQuery],
-    leaders: Mapping[tuple[str, int], int],
     lowest: int,
     deadline: Deadline | None,
 ) -> dict[OffsetQuery, int | Unknown]:
     """The offset of each query, or why there is none. `lowest`: -1 for queries by timestamp, else 0."""
+    leaders = {(request.topic, number): request.leader for request in requests for number in request.partitions}
 
     def send(client: AdminClient, pending: Sequence[OffsetQuery], limit_s: float) -> dict[OffsetQuery, Future[Any]]:
         # A call answers when its slowest broker does: a silent leader must not delay the others.
@@ -191,27 +195,18 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
     gone_deadline = Deadline.after(_GONE_PATIENCE_S)
 
     def is_final(future: Future[Any]) -> bool:
-        error = future.exception()
-        if error is None:
+        if future.exception() is None:
             return int(future.result().offset) >= lowest
-        code = code_of(error)
-        return code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG) or (
-            code in _GONE and gone_deadline.passed
-        )
+        final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG)
+        return failed_with(future, (*final, *_GONE) if gone_deadline.passed else final)
 
     return is_final
 
 
 def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
-    if not future.done():
-        return Unknown(f"no answer within {timeout_s:.0f} s")
-    error = future.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return Unknown("the right DESCRIBE on the topic is missing")
-        if code_of(error) == KafkaError._NOENT:
-            return Unknown("it had no leader")
-        return Unknown(reason_of(error))
+    failure = failure_of(future, _REASONS, late=f"no answer within {timeout_s:.0f} s")
+    if failure is not None:
+        return failure
     offset = int(future.result().offset)
     # The library reports success with -1001 for a partition whose broker did not answer (trap 1).
     return offset if offset >= lowest else Unknown(f"its leader did not answer within {timeout_s:.0f} s")

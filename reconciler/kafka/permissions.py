@@ -1,22 +1,22 @@
-"""Reads which of the required permissions the caller holds. Reads only.
+"""Which permissions the manifests require, and which of them the caller holds. Reads only.
 
 Brokers answer a description with the operations that the caller may use. A permission that could not
-be read is Unknown, neither held nor missing. Which principal needs which permission: acls.py.
+be read is Unknown, neither held nor missing. acls.py turns the requirements into grants.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import Deadline, batched, call_with_retry, code_of, done_unless, reason_of
+from reconciler.kafka.futures import Deadline, batched, call_with_retry, done_unless, failed_with, failure_of
 from reconciler.kafka.group_offsets import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, NO_BROKER_ANSWER, is_final_answer, send_descriptions
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, is_final_answer, send_descriptions
 from reconciler.kafka.worker_process import ClientPool
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
@@ -24,10 +24,21 @@ from reconciler.model.snapshot import Unknown
 
 _PER_CALL = 500
 _TRIES = 2
+_MAX_NAMES = 2_000
+"""Of a selection of every name, the names whose permissions are read: they are granted by name or prefix."""
+
+_NO_LISTING = (
+    "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
+)
+_NO_TOPIC = "these topics cannot be seen: policies that select them are blocked"
+_NO_CONFIG = "it is unknown whether these topics are compacted: their floors are blocked"
+_NO_GROUP = "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal"
+_NO_COMMIT_LOG = (
+    "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
+)
+_NO_CLOCK = "the purge clock cannot be read: policies with `every` are blocked"
 _NO_INTENT = "no intent can be stored, so apply sends nothing"
 _NO_HISTORY = "the actions of an interrupted run cannot be read: the next run does not report them"
-_MAX_GROUPS = 2_000
-"""Groups whose permissions are read. They are granted by name or prefix, so more groups tell no more."""
 
 
 class Role(StrEnum):
@@ -59,6 +70,10 @@ class Selection:
         )
 
 
+EVERY = Selection(selectors=(Selector("*"),))
+"""Every name; also the selection of a cluster."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAccess:
     """What the manifests require of a cluster: facts for plans, and subjects that apply may change."""
@@ -73,6 +88,51 @@ class RequiredAccess:
     def purge_clock(self) -> bool:
         """Whether some policy has an `every`, which reads the journal."""
         return any(request.last_purge for request in self.needs.topics)
+
+
+class Requirement(NamedTuple):
+    """An operation that a principal needs on selected resources. `breaks`: what does not work without it."""
+
+    purpose: Role
+    operation: str
+    resource: str
+    selections: Sequence[Selection]
+    breaks: str
+
+    def names(self, visible: Sequence[str]) -> tuple[str, ...]:
+        """The selected of the visible names, sorted, and of `EVERY` only the first ones."""
+        names: set[str] = set()
+        for selection in self.selections:
+            names.update(sorted(visible)[:_MAX_NAMES] if selection == EVERY else selection.matching(visible))
+        return tuple(sorted(names))
+
+
+def requirements(required: RequiredAccess) -> list[Requirement]:
+    """All requirements of the manifests. Applying and electing also need those of planning: they recheck."""
+    plan, apply, elections = Role
+    request = required.needs
+    topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
+    floors = [selection for selection, with_offsets in topics if with_offsets]
+    groups = [Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
+    journal = [Selection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
+    to_elect = [EVERY] if required.elections else []
+    described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
+    commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    return [
+        Requirement(plan, "DESCRIBE", "cluster", [EVERY], _NO_LISTING),
+        Requirement(plan, "DESCRIBE", "topic", described, _NO_TOPIC),
+        Requirement(plan, "DESCRIBE_CONFIGS", "topic", floors, _NO_CONFIG),
+        Requirement(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, _NO_GROUP),
+        Requirement(plan, "READ", "topic", commit_log, _NO_COMMIT_LOG),
+        Requirement(plan, "READ", "topic", journal if required.purge_clock else [], _NO_CLOCK),
+        Requirement(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
+        Requirement(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
+        Requirement(apply, "READ", "topic", [] if required.purge_clock else journal, _NO_HISTORY),
+        Requirement(apply, "WRITE", "topic", journal, _NO_INTENT),
+        Requirement(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
+        Requirement(elections, "READ", "topic", journal if to_elect else [], _NO_HISTORY),
+        Requirement(elections, "WRITE", "topic", journal if to_elect else [], _NO_INTENT),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,147 +167,69 @@ def check(
 
     `topics`, `groups`: the names that the caller can see.
     """
-    request = required.needs
-    read = _selected((Selection(selectors=n.topics, excluding=n.except_topics) for n in request.topics), topics)
-    floors = _selected(
-        (Selection(selectors=n.topics, excluding=n.except_topics) for n in request.topics if n.offsets), topics
-    )
-    purged = _selected(required.purges, topics)
-    removed = _selected(required.removals, groups)
-    described = _selected((Selection(selectors=n.groups, excluding=n.except_groups) for n in request.groups), groups)
-    consumers = tuple(sorted(groups)) if request.readers else ()
-    read_groups = tuple(sorted({*described, *removed, *consumers[:_MAX_GROUPS]}))
-    commit_log = [COMMIT_LOG_TOPIC] if request.commit_log else []
-    journal = [required.journal_topic] if required.journal_topic else []
-    cluster = _cluster(session)
-    by_topic = _topics(session, sorted({*read, *purged, *commit_log, *journal}))
-    by_group = _groups(session, read_groups)
+    visible = {"cluster": [""], "topic": topics, "group": groups}
+    rows = [(requirement, requirement.names(visible[requirement.resource])) for requirement in requirements(required)]
 
-    def permission(purpose: Role, operation: str, resource: str, names: Iterable[str], breaks: str) -> Permission:
-        operations = {"cluster": cluster, "topic": by_topic, "group": by_group}[resource]
-        return _permission(purpose, operation, resource, tuple(names), operations, breaks)
+    def read(resource: str, call: Callable[[KafkaSession, Sequence[str]], Operations]) -> Operations:
+        return call(session, sorted({name for row, names in rows if row.resource == resource for name in names}))
 
-    permissions = [
-        permission(
-            Role.PLAN,
-            "DESCRIBE",
-            "cluster",
-            ("",),
-            "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked",
-        ),
-        permission(
-            Role.PLAN, "DESCRIBE", "topic", read, "these topics cannot be seen: policies that select them are blocked"
-        ),
-        permission(
-            Role.PLAN,
-            "DESCRIBE_CONFIGS",
-            "topic",
-            floors,
-            "it is unknown whether these topics are compacted: their floors are blocked",
-        ),
-        permission(
-            Role.PLAN,
-            "DESCRIBE",
-            "group",
-            read_groups,
-            "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal",
-        ),
-        permission(
-            Role.PLAN,
-            "READ",
-            "topic",
-            commit_log,
-            "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked",
-        ),
-        permission(
-            Role.PLAN,
-            "READ",
-            "topic",
-            journal if required.purge_clock else (),
-            "the purge clock cannot be read: policies with `every` are blocked",
-        ),
-        permission(Role.APPLY, "DELETE", "topic", purged, "apply cannot delete these topics' records"),
-        permission(Role.APPLY, "DELETE", "group", removed, "apply cannot remove these groups"),
-        permission(Role.APPLY, "READ", "topic", () if required.purge_clock else journal, _NO_HISTORY),
-        permission(Role.APPLY, "WRITE", "topic", journal, _NO_INTENT),
-    ]
-    if required.elections:
-        permissions += [
-            permission(Role.ELECTIONS, "ALTER", "cluster", ("",), "apply cannot elect leaders"),
-            permission(Role.ELECTIONS, "READ", "topic", journal, _NO_HISTORY),
-            permission(Role.ELECTIONS, "WRITE", "topic", journal, _NO_INTENT),
-        ]
-    return tuple(p for p in permissions if p.total), tuple(_beyond(cluster, by_topic, by_group, journal))
+    held = {"cluster": read("cluster", _cluster), "topic": read("topic", _topics), "group": read("group", _groups)}
+    permissions = (_permission(requirement, names, held[requirement.resource]) for requirement, names in rows)
+    return tuple(p for p in permissions if p.total), tuple(_beyond(held, required.journal_topic))
 
 
-def _selected(selections: Iterable[Selection], names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted({name for selection in selections for name in selection.matching(names)}))
-
-
-def _permission(
-    purpose: Role, operation: str, resource: str, names: tuple[str, ...], operations: Operations, breaks: str
-) -> Permission:
-    missing = []
-    unread = []
-    existing = tuple(name for name in names if name in operations)
-    for name in existing:
-        match operations[name]:
-            case Unknown(reason):
-                unread.append((name, reason))
-            case held if operation not in held:
-                missing.append(name)
+def _permission(requirement: Requirement, names: Sequence[str], operations: Operations) -> Permission:
+    existing = {name: operations[name] for name in names if name in operations}
     return Permission(
-        purpose=purpose,
-        operation=operation,
-        resource=resource,
+        purpose=requirement.purpose,
+        operation=requirement.operation,
+        resource=requirement.resource,
         total=len(existing),
-        missing=tuple(missing),
-        unread=tuple(unread),
-        breaks=breaks,
+        missing=tuple(
+            name
+            for name, held in existing.items()
+            if not isinstance(held, Unknown) and requirement.operation not in held
+        ),
+        unread=tuple((name, held.reason) for name, held in existing.items() if isinstance(held, Unknown)),
+        breaks=requirement.breaks,
     )
 
 
-def _beyond(cluster: Operations, topics: Operations, groups: Operations, journal: Sequence[str]) -> Iterable[str]:
-    held = cluster[""]
-    if not isinstance(held, Unknown) and "ALTER" in held:
+def _beyond(held: Mapping[str, Operations], journal: str | None) -> Iterator[str]:
+    known = {
+        resource: {
+            name: held
+            for name, held in operations.items()
+            if not isinstance(held, Unknown) and (resource, name) != ("topic", journal)
+        }
+        for resource, operations in held.items()
+    }
+    if "ALTER" in known["cluster"].get("", ()):
         yield "ALTER on the cluster: this principal can grant every permission to itself and to others"
-    for operation in ("DELETE", "WRITE", "ALTER"):
-        count = sum(
-            operation in held
-            for topic, held in topics.items()
-            if not isinstance(held, Unknown) and topic not in journal
-        )
+    for resource, operation in (("topic", "DELETE"), ("topic", "WRITE"), ("topic", "ALTER"), ("group", "DELETE")):
+        count = sum(operation in operations for operations in known[resource].values())
         if count:
-            yield f"{operation} on {count} of {len(topics)} topics"
-    count = sum("DELETE" in held for held in groups.values() if not isinstance(held, Unknown))
-    if count:
-        yield f"DELETE on {count} of {len(groups)} groups"
+            yield f"{operation} on {count} of {len(held[resource])} {resource}s"
 
 
-def _cluster(session: KafkaSession) -> Operations:
+def _cluster(session: KafkaSession, names: Sequence[str]) -> Operations:
     def send(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         described = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
         return dict.fromkeys(names, described)
 
-    answers = session.read([""], send, is_final=done_unless(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-    return {name: _operations(answer) for name, answer in answers.items()}
+    return _operations(session.read(names, send, is_final=done_unless(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
 
 
 def _topics(session: KafkaSession, names: Sequence[str]) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return send_descriptions(client, part, limit_s, permissions=True)
 
-    return _existing(session.read(names, send, is_final=is_final_answer))
+    return _operations(session.read(names, send, is_final=is_final_answer))
 
 
 def _groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    if not names:
-        return {}
-    for _ in range(_TRIES):
-        answer = session.readers.call(_groups_in_worker, tuple(names), timeout_s=session.timeout_s)
-        if answer is not None:
-            return answer
-    return dict.fromkeys(names, NO_ANSWER)
+    answer = session.readers.call(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+    return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
 def _groups_in_worker(clients: ClientPool, names: Sequence[str], deadline: Deadline) -> Operations:
@@ -260,16 +242,7 @@ def _groups_in_worker(clients: ClientPool, names: Sequence[str], deadline: Deadl
         return answers
 
     is_final = done_unless(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND)
-    return _existing(call_with_retry(clients.client, names, send, is_final=is_final, deadline=deadline))
-
-
-def _existing(answers: Mapping[str, Future[Any]]) -> Operations:
-    """Without the topics and groups that do not exist."""
-    return {
-        name: _operations(answer)
-        for name, answer in answers.items()
-        if not (answer.done() and code_of(answer.exception()) in _ABSENT)
-    }
+    return _operations(call_with_retry(clients.client, names, send, is_final=is_final, deadline=deadline))
 
 
 _ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND})
@@ -282,12 +255,15 @@ _DENIED = frozenset(
 )
 
 
-def _operations(answer: Future[Any]) -> frozenset[str] | Unknown:
-    if not answer.done():
-        return NO_BROKER_ANSWER
-    error = answer.exception()
-    if error is not None:
-        return frozenset() if code_of(error) in _DENIED else Unknown(reason_of(error))
-    # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
-    held: Sequence[AclOperation] = answer.result().authorized_operations or ()
-    return frozenset(operation.name for operation in held)
+def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
+    """The caller's operations on each resource, without topics and groups that do not exist."""
+    operations: dict[str, frozenset[str] | Unknown] = {}
+    for name, answer in answers.items():
+        failure = failure_of(answer)
+        if failure is None:
+            # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
+            held = answer.result().authorized_operations or ()
+            operations[name] = frozenset(operation.name for operation in held)
+        elif not failed_with(answer, _ABSENT):
+            operations[name] = frozenset() if failed_with(answer, _DENIED) else failure
+    return operations

@@ -8,6 +8,7 @@ shorter list.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicCollection
@@ -16,10 +17,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.futures import (
     CALL_FAILURES,
+    NO_DESCRIBE,
     Deadline,
     batched,
-    code_of,
     done_unless,
+    failed_with,
+    failure_of,
     reason_of,
     run_with_deadline,
 )
@@ -38,7 +41,6 @@ is_final_answer = done_unless(
     *_GONE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG
 )
 """Which answers about topics a retry would not change."""
-NO_BROKER_ANSWER = Unknown("no broker answered in time")
 
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 """A described topic and its partitions, sorted by number."""
@@ -191,7 +193,7 @@ def _metadata(session: KafkaSession) -> Any:
     while not deadline.passed:
         limit_s = max(0.05, min(deadline.remaining_s, session.timeout_s / 3))
         try:
-            return run_with_deadline(lambda limit_s=limit_s: client.list_topics(timeout=limit_s), deadline)  # type: ignore[misc]
+            return run_with_deadline(partial(client.list_topics, timeout=limit_s), deadline)
         except CALL_FAILURES as error:
             failure = error
     raise ClusterUnreachable(
@@ -212,27 +214,20 @@ def _describe(
 
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     """None: the broker says to a caller who may know that there is no such topic."""
-    if not future.done():
-        return NO_BROKER_ANSWER
-    error = future.exception()
-    if error is not None:
-        code = code_of(error)
-        if code in _GONE:
-            return None
-        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return Unknown("the right DESCRIBE on the topic is missing")
-        return Unknown(reason_of(error))
+    failure = failure_of(future, NO_DESCRIBE)
+    if failure is not None:
+        return None if failed_with(future, _GONE) else failure
     described = future.result()
     topic_id = topic_id_text(described.topic_id)
     partitions = tuple(
         PartitionFacts(
-            partition=TopicPartition(name, int(p.id)),
+            partition=TopicPartition(name, p.id),
             topic_id=topic_id,
-            leader=None if p.leader is None or p.leader.id < 0 else int(p.leader.id),
-            replicas=tuple(int(node.id) for node in p.replicas),
-            in_sync=tuple(int(node.id) for node in p.isr),
+            leader=None if p.leader is None or p.leader.id < 0 else p.leader.id,
+            replicas=tuple(node.id for node in p.replicas),
+            in_sync=tuple(node.id for node in p.isr),
         )
-        for p in sorted(described.partitions, key=lambda p: int(p.id))
+        for p in sorted(described.partitions, key=lambda p: p.id)
     )
     topic = TopicFacts(name=name, topic_id=topic_id, internal=bool(described.is_internal), partitions=len(partitions))
     return topic, partitions
@@ -261,13 +256,10 @@ def _send_describe_configs(client: AdminClient, names: Sequence[str], limit_s: f
 
 
 def _policy(future: Future[Any]) -> frozenset[str] | Unknown:
-    if not future.done():
-        return Unknown(f"cleanup.policy: {NO_BROKER_ANSWER.reason}")
-    error = future.exception()
-    if error is not None:
-        if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return Unknown("cleanup.policy: the right DESCRIBE_CONFIGS on the topic is missing")
-        return Unknown(f"cleanup.policy: {reason_of(error)}")
+    denied = {KafkaError.TOPIC_AUTHORIZATION_FAILED: "the right DESCRIBE_CONFIGS on the topic is missing"}
+    failure = failure_of(future, denied, prefix="cleanup.policy: ")
+    if failure is not None:
+        return failure
     entry = future.result().get("cleanup.policy")
     if entry is None or entry.value is None:
         return Unknown("cleanup.policy: not among the topic's configs")

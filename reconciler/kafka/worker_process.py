@@ -5,19 +5,18 @@ when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605
 what is requested, and what a missing answer means.
 """
 
+import contextlib
 import logging
 import os
-import pickle
+import queue
 import resource
-import select
 import signal
-import struct
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection as PipeEnd
 from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -54,8 +53,6 @@ Work = Callable[[ClientPool, Argument, Deadline], Result]
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 2.0
-_LENGTH = struct.Struct(">Q")
-_PROGRAM = f"from {__name__} import serve; serve()"
 
 
 class WorkerPool:
@@ -69,18 +66,19 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
 
-    def call(self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float) -> Result | None:
+    def call(
+        self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float, tries: int = 1
+    ) -> Result | None:
         """The result of `work`, which never returns None.
 
-        None: the process crashed, did not answer in time or could not be started. Its requests may have
-        been carried out.
+        None: the process crashed, did not answer in time or could not be started, in each of `tries`
+        attempts. Its requests may have been carried out.
         """
-        try:
-            with self._borrow_worker() as worker:
-                answer: Result | None = worker.call((work, argument, timeout_s), timeout_s)
-        except OSError as error:
-            _LOG.warning("a worker process could not be started: %s", error)
-            return None
+        deadline = Deadline.after(timeout_s)
+        answer: Result | None = None
+        while tries > 0 and answer is None and not deadline.passed:
+            tries -= 1
+            answer = self._call_once((work, argument, deadline.remaining_s))
         return answer
 
     def close(self) -> None:
@@ -90,114 +88,76 @@ class WorkerPool:
         for worker in workers:
             worker.end()
 
-    @contextmanager
-    def _borrow_worker(self) -> Iterator["_Worker"]:
-        with self._lock:
-            worker = self._idle.pop() if self._idle else None
-        if worker is None:
-            worker = _Worker(self._connection)
+    def _call_once(self, request: tuple[object, object, float]) -> Any:
         try:
-            yield worker
-        except BaseException:
-            # A late answer would be taken for the answer to the next request.
-            worker.alive = False
-            raise
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            worker = worker or _Worker(self._connection)
+        except OSError as error:
+            _LOG.warning("a worker process could not be started: %s", error)
+            return None
+        answer = None
+        try:
+            answer = worker.call(request)
         finally:
-            if worker.alive:
+            # A late answer would be taken for the answer to the next request.
+            if answer is None:
+                worker.end()
+            else:
                 with self._lock:
                     self._idle.append(worker)
-            else:
-                worker.end()
+        return answer
 
 
 class _Worker:
-    def __init__(self, connection: Connection) -> None:
-        path = os.pathsep.join(part for part in sys.path if part)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        self.alive = self._send(connection)
+    """A process that runs `serve`. Raises OSError where it cannot be started."""
 
-    def call(self, request: object, timeout_s: float) -> Any:
+    def __init__(self, connection: Connection) -> None:
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+            )
+        with contextlib.suppress(OSError):  # the first call notices a process that has ended
+            self._pipe.send(connection)
+
+    def call(self, request: tuple[object, object, float]) -> Any:
         """The answer; None: the process crashed, or did not answer in time."""
-        if not self.alive or not self._send(request):
-            self.alive = False
-            return None
-        assert self._process.stdout is not None
-        answer = _read_frame(self._process.stdout.fileno(), time.monotonic() + timeout_s + _GRACE_S)
-        if answer is None:
-            self.alive = False
-            return None
-        return pickle.loads(answer)  # noqa: S301 - from our own process
+        with contextlib.suppress(EOFError, OSError):
+            self._pipe.send(request)
+            if self._pipe.poll(request[-1] + _GRACE_S):
+                return self._pipe.recv()
+        return None
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def _send(self, message: object) -> bool:
-        assert self._process.stdin is not None
-        try:
-            _write_frame(self._process.stdin.fileno(), message)
-        except OSError:
-            return False
-        return True
+        self._pipe.close()
+        self.process.kill()
+        self.process.wait()
 
 
-def serve() -> None:
-    """The worker's main loop: reads a connection, then requests, until the parent is gone."""
+def serve(descriptor: int) -> None:
+    """The worker's main loop: receives a connection, then requests, until the parent is gone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in flight.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests, answers = sys.stdin.fileno(), sys.stdout.fileno()
-    clients = ClientPool(pickle.loads(_read_frame(requests) or b""))  # noqa: S301 - from the parent
-    while (request := _read_frame(requests)) is not None:
-        work, argument, timeout_s = pickle.loads(request)  # noqa: S301 - from the parent
-        finished = threading.Event()
-        threading.Thread(target=_end_with_parent, args=(requests, finished), daemon=True).start()
-        answer = work(clients, argument, Deadline.after(timeout_s))
-        finished.set()
-        _write_frame(answers, answer)
+    pipe = PipeEnd(descriptor)
+    received: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, received), daemon=True).start()
+    clients = ClientPool(received.get())
+    while True:
+        work, argument, timeout_s = received.get()
+        pipe.send(work(clients, argument, Deadline.after(timeout_s)))
 
 
-def _end_with_parent(requests: int, finished: threading.Event) -> None:
-    """Exit when the pipe becomes readable: the waiting parent sends nothing, so only its end can come."""
-    while not finished.is_set():
-        if _readable(requests, 0.1) and not finished.is_set():
-            os._exit(1)
-
-
-def _readable(descriptor: int, within_s: float) -> bool:
-    """Whether there is data or the end of the pipe. Not by `select`, which fails above descriptor 1023."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(max(0, round(within_s * 1000))))
-
-
-def _write_frame(descriptor: int, message: object) -> None:
-    data = pickle.dumps(message)
-    unwritten = memoryview(_LENGTH.pack(len(data)) + data)
-    while unwritten:
-        unwritten = unwritten[os.write(descriptor, unwritten) :]
-
-
-def _read_frame(descriptor: int, until_s: float | None = None) -> bytes | None:
-    """None: the other end is closed, or too slow."""
-    length = _read_exactly(descriptor, _LENGTH.size, until_s)
-    return None if length is None else _read_exactly(descriptor, _LENGTH.unpack(length)[0], until_s)
-
-
-def _read_exactly(descriptor: int, size: int, until_s: float | None) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < size:
-        remaining_s = None if until_s is None else until_s - time.monotonic()
-        if remaining_s is not None and (remaining_s <= 0 or not _readable(descriptor, remaining_s)):
-            return None
-        part = os.read(descriptor, min(1 << 20, size - len(parts)))
-        if not part:
-            return None
-        parts += part
-    return bytes(parts)
+def _receive(pipe: "PipeEnd[Any, Any]", received: queue.SimpleQueue[Any]) -> None:
+    """Receive the parent's messages; when it is gone, end the process, also during a request."""
+    try:
+        while True:
+            received.put(pipe.recv())
+    finally:
+        os._exit(1)
