@@ -61,6 +61,13 @@ class Watermarks(NamedTuple):
     log_start: int | Unknown
     high_watermark: int | Unknown
 
+    @property
+    def size(self) -> int:
+        """Number of offsets between the ends; 0 where one of them is Unknown."""
+        if isinstance(self.log_start, Unknown) or isinstance(self.high_watermark, Unknown):
+            return 0
+        return max(0, self.high_watermark - self.log_start)
+
 
 class OffsetQuery(NamedTuple):
     """One offset of one partition, by name or (int) by timestamp. A tuple, because lookups are frequent."""
