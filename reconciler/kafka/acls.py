@@ -5,6 +5,7 @@ excepted or protected name has it. Any other pattern becomes its current matches
 patterns. Sends nothing.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 
 ALL = "*"
-_GLOB = "*?["
+_PREFIX_PATTERN = re.compile(r"(?!regex:)([^*?\[]+)\*")
+_LITERAL = re.compile(r"[^*?\[]*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,13 +27,19 @@ class Resource:
     name: str = ""
     prefixed: bool = False
 
+    def covers(self, other: "Resource") -> bool:
+        """Whether a grant for all names, or for a prefix, makes the grant for `other` redundant."""
+        if self == other or self.type != other.type:
+            return False
+        return self.name == ALL or (self.prefixed and other.name != ALL and other.name.startswith(self.name))
+
 
 Grants = Mapping[Resource, frozenset[str]]
 """Resource → operations, as kafka-acls spells them."""
 
 
 def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
-    """The grants for a principal of that purpose."""
+    """The grants for a principal of that purpose, none of which another one covers."""
     if purpose is Role.ELECTIONS:
         # The other policies belong to the other principals.
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
@@ -43,81 +51,51 @@ def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], gr
             operation = requirement.operation.title().replace("_", "")
             for resource in _resources(requirement, {"topic": topics, "group": groups}):
                 granted.setdefault(resource, set()).add(operation)
-    return _without_redundant(granted)
-
-
-def _without_redundant(granted: Mapping[Resource, set[str]]) -> Grants:
-    """Without grants by name that a grant for all names, or for a prefix of the name, covers."""
-
-    def covers(wide: Resource, narrow: Resource) -> bool:
-        if wide == narrow or wide.type != narrow.type:
-            return False
-        return wide.name == ALL or (wide.prefixed and narrow.name != ALL and narrow.name.startswith(wide.name))
-
-    remaining = {
-        narrow: frozenset(operations.difference(*(granted[wide] for wide in granted if covers(wide, narrow))))
-        for narrow, operations in sorted(granted.items())
+    necessary = {
+        resource: frozenset(operations.difference(*(granted[wide] for wide in granted if wide.covers(resource))))
+        for resource, operations in sorted(granted.items())
     }
-    return {resource: operations for resource, operations in remaining.items() if operations}
+    return {resource: operations for resource, operations in necessary.items() if operations}
 
 
-def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> tuple[str, ...]:
+def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> Iterator[str]:
     """One shell command per set of operations. `admin.properties` holds the administrator's connection."""
     servers = shlex.quote(",".join(bootstrap_servers))
     head = f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add --allow-principal {shlex.quote(principal)}"
     by_kind: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
     for resource, operations in granted.items():
         by_kind.setdefault((resource.type, resource.prefixed, tuple(sorted(operations))), []).append(resource.name)
-    return tuple(_command(head, *kind, names) for kind, names in by_kind.items())
-
-
-def _command(head: str, resource: str, prefixed: bool, operations: tuple[str, ...], names: Sequence[str]) -> str:
-    words = [head, *(f"--operation {operation}" for operation in operations)]
-    if resource == "cluster":
-        words.append("--cluster")
-    else:
-        words += [f"--{resource} {shlex.quote(name)}" for name in names]
-    if prefixed:
-        words.append("--resource-pattern-type prefixed")
-    return " ".join(words)
+    for (kind, prefixed, sorted_operations), names in by_kind.items():
+        words = [head, *(f"--operation {operation}" for operation in sorted_operations)]
+        words += ["--cluster"] if kind == "cluster" else [f"--{kind} {shlex.quote(name)}" for name in names]
+        yield " ".join([*words, "--resource-pattern-type prefixed"] if prefixed else words)
 
 
 def _resources(requirement: Requirement, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
     """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
-    kind = requirement.resource
+    kind, is_deletion = requirement.resource, requirement.operation == "DELETE"
     for selection in requirement.selections:
         for selector in selection.selectors:
-            prefix = _prefix(selector)
+            prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":
                 yield Resource(kind)
-            elif prefix and (requirement.operation != "DELETE" or _may_select_all(selection, prefix)):
-                yield Resource(kind, prefix, prefixed=True)
-            elif requirement.operation == "DELETE":
+            elif prefix and not (is_deletion and _may_except(selection, prefix[1])):
+                yield Resource(kind, prefix[1], prefixed=True)
+            elif is_deletion:
                 narrowed = replace(selection, selectors=(selector,))
                 yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
             else:
                 yield Resource(kind, ALL if selector.is_pattern else selector.text)
 
 
-def _may_select_all(selection: Selection, prefix: str) -> bool:
-    """Whether nothing excludes a name with this prefix."""
+def _may_except(selection: Selection, prefix: str) -> bool:
+    """Whether the selection may leave out a name with this prefix."""
+
+    def may_match(selector: Selector) -> bool:
+        literal = _LITERAL.match(selector.text)
+        assert literal is not None
+        overlaps = literal[0].startswith(prefix) or (selector.is_pattern and prefix.startswith(literal[0]))
+        return overlaps or selector.text.startswith("regex:")
+
     hidden = selection.patterns_skip_underscore and prefix.startswith("_")
-    return not hidden and all(_disjoint(prefix, excluded) for excluded in selection.excluding)
-
-
-def _prefix(selector: Selector) -> str:
-    """`clicks-` for `clicks-*`; empty for a pattern that is no prefix."""
-    text = selector.text
-    body = text.removesuffix("*")
-    plain = not text.startswith("regex:") and text.endswith("*") and not any(char in body for char in _GLOB)
-    return body if plain else ""
-
-
-def _disjoint(prefix: str, excluded: Selector) -> bool:
-    """Whether no excluded name starts with `prefix`."""
-    if not excluded.is_pattern:
-        return not excluded.text.startswith(prefix)
-    if excluded.text.startswith("regex:"):
-        return False
-    literal = excluded.text[: min(excluded.text.index(char) for char in _GLOB if char in excluded.text)]
-    return not (literal.startswith(prefix) or prefix.startswith(literal))
+    return hidden or any(map(may_match, selection.excluding))

@@ -4,7 +4,7 @@ Brokers answer a description with the operations that the caller may use. A perm
 be read is Unknown, neither held nor missing. acls.py turns the requirements into grants.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -83,11 +83,8 @@ class RequiredAccess:
     removals: tuple[Selection, ...] = ()
     elections: bool = False
     journal_topic: str | None = None
-
-    @property
-    def purge_clock(self) -> bool:
-        """Whether some policy has an `every`, which reads the journal."""
-        return any(request.last_purge for request in self.needs.topics)
+    requests: tuple[tuple[str, int, int], ...] = ()
+    """Name and key of each request of apply in Kafka's protocol, and the first version that suffices."""
 
 
 class Requirement(NamedTuple):
@@ -118,16 +115,18 @@ def requirements(required: RequiredAccess) -> list[Requirement]:
     to_elect = [EVERY] if required.elections else []
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
     commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
+    # A policy with `every` reads the journal.
+    has_clock = any(request.last_purge for request in request.topics)
     return [
         Requirement(plan, "DESCRIBE", "cluster", [EVERY], _NO_LISTING),
         Requirement(plan, "DESCRIBE", "topic", described, _NO_TOPIC),
         Requirement(plan, "DESCRIBE_CONFIGS", "topic", floors, _NO_CONFIG),
         Requirement(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, _NO_GROUP),
         Requirement(plan, "READ", "topic", commit_log, _NO_COMMIT_LOG),
-        Requirement(plan, "READ", "topic", journal if required.purge_clock else [], _NO_CLOCK),
+        Requirement(plan, "READ", "topic", journal if has_clock else [], _NO_CLOCK),
         Requirement(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
         Requirement(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
-        Requirement(apply, "READ", "topic", [] if required.purge_clock else journal, _NO_HISTORY),
+        Requirement(apply, "READ", "topic", [] if has_clock else journal, _NO_HISTORY),
         Requirement(apply, "WRITE", "topic", journal, _NO_INTENT),
         Requirement(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
         Requirement(elections, "READ", "topic", journal if to_elect else [], _NO_HISTORY),
@@ -169,45 +168,45 @@ def check(
     """
     visible = {"cluster": [""], "topic": topics, "group": groups}
     rows = [(requirement, requirement.names(visible[requirement.resource])) for requirement in requirements(required)]
-
-    def read(resource: str, call: Callable[[KafkaSession, Sequence[str]], Operations]) -> Operations:
-        return call(session, sorted({name for row, names in rows if row.resource == resource for name in names}))
-
-    held = {"cluster": read("cluster", _cluster), "topic": read("topic", _topics), "group": read("group", _groups)}
-    permissions = (_permission(requirement, names, held[requirement.resource]) for requirement, names in rows)
-    return tuple(p for p in permissions if p.total), tuple(_beyond(held, required.journal_topic))
-
-
-def _permission(requirement: Requirement, names: Sequence[str], operations: Operations) -> Permission:
-    existing = {name: operations[name] for name in names if name in operations}
-    return Permission(
-        purpose=requirement.purpose,
-        operation=requirement.operation,
-        resource=requirement.resource,
-        total=len(existing),
-        missing=tuple(
+    held: dict[str, Operations] = {}
+    for resource, read in (("cluster", _cluster), ("topic", _topics), ("group", _groups)):
+        names = {name for row, names in rows if row.resource == resource for name in names}
+        held[resource] = read(session, sorted(names))
+    permissions: list[Permission] = []
+    for requirement, requested in rows:
+        operations = held[requirement.resource]
+        existing = {name: operations[name] for name in requested if name in operations}
+        unread = {name: fact.reason for name, fact in existing.items() if isinstance(fact, Unknown)}
+        missing = (
             name
-            for name, held in existing.items()
-            if not isinstance(held, Unknown) and requirement.operation not in held
-        ),
-        unread=tuple((name, held.reason) for name, held in existing.items() if isinstance(held, Unknown)),
-        breaks=requirement.breaks,
-    )
+            for name, fact in existing.items()
+            if not isinstance(fact, Unknown) and requirement.operation not in fact
+        )
+        if existing:
+            permissions.append(
+                Permission(
+                    purpose=requirement.purpose,
+                    operation=requirement.operation,
+                    resource=requirement.resource,
+                    total=len(existing),
+                    missing=tuple(missing),
+                    unread=tuple(unread.items()),
+                    breaks=requirement.breaks,
+                )
+            )
+    return tuple(permissions), tuple(_beyond(held, required.journal_topic))
 
 
 def _beyond(held: Mapping[str, Operations], journal: str | None) -> Iterator[str]:
-    known = {
-        resource: {
-            name: held
-            for name, held in operations.items()
-            if not isinstance(held, Unknown) and (resource, name) != ("topic", journal)
-        }
-        for resource, operations in held.items()
-    }
-    if "ALTER" in known["cluster"].get("", ()):
+    cluster = held["cluster"].get("", frozenset())
+    if not isinstance(cluster, Unknown) and "ALTER" in cluster:
         yield "ALTER on the cluster: this principal can grant every permission to itself and to others"
     for resource, operation in (("topic", "DELETE"), ("topic", "WRITE"), ("topic", "ALTER"), ("group", "DELETE")):
-        count = sum(operation in operations for operations in known[resource].values())
+        count = sum(
+            operation in operations
+            for name, operations in held[resource].items()
+            if not isinstance(operations, Unknown) and (resource, name) != ("topic", journal)
+        )
         if count:
             yield f"{operation} on {count} of {len(held[resource])} {resource}s"
 

@@ -69,17 +69,16 @@ def read_records(
             if messages:
                 idle = session.deadline()
             for message in messages:
-                number, offset, error = message.partition(), message.offset(), message.error()
-                end = unfinished.get(number)
-                if end is None:
+                number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+                if number not in unfinished:
                     continue
                 if error is None:
-                    if offset < end:
+                    if offset < unfinished[number]:
                         on_record(message)
-                    finished = offset >= end - 1
+                    finished = offset >= unfinished[number] - 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     # The end that the answering broker knows: a former leader may lack the last records.
-                    finished = offset is not None and offset >= end
+                    finished = offset >= unfinished[number]
                 else:
                     # Errors without a partition (such as a coordinator for the reader's own group) never get here.
                     finished = True

@@ -56,6 +56,8 @@ class Operation(Action):
 
     NOUN: ClassVar[str]
     """What progress and reports call several of them: `record deletions`."""
+    API: ClassVar[tuple[str, int, int]]
+    """Name and key of the request in Kafka's protocol, and the first version that suffices."""
     LIMITS: ClassVar[tuple[Limit, ...]]
     """The limits of a plan that this operation counts towards, in the order of the manifest."""
     BATCH_SIZE: ClassVar[int]

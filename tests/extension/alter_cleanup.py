@@ -59,6 +59,7 @@ class AlterCleanup(Operation):
 
     OPERATION: ClassVar[str] = "alter_cleanup"
     NOUN: ClassVar[str] = "alterations"
+    API: ClassVar[tuple[str, int, int]] = ("IncrementalAlterConfigs", 44, 0)
     TITLE: ClassVar[str] = "alteration"
     DRIFT_TYPE: ClassVar[str] = "cleanup"
     DRIFT_TEXT: ClassVar[str] = "the cleanup policy is another one"
