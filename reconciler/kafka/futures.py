@@ -20,11 +20,22 @@ from reconciler.model.snapshot import Unknown
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-CALL_FAILURES = (KafkaException, TimeoutError)
-"""What `run_with_deadline` raises for a call of the library that fails."""
-
-NO_DESCRIBE = {KafkaError.TOPIC_AUTHORIZATION_FAILED: "the right DESCRIBE on the topic is missing"}
-"""For `failure_of`: the broker's message does not name the right."""
+DENIED = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.GROUP_ID_NOT_FOUND})
+FINAL = DENIED | GONE | {KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_GROUP_ID, KafkaError._INVALID_ARG}
+"""Errors of reads that a retry would not change."""
+_REASONS = {
+    KafkaError._NOENT: "it had no leader",
+    KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
+    KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
+}
+"""Our own words for some errors."""
 
 _SLICE_S = 0.05
 _PAUSE_S = 0.25
@@ -54,10 +65,6 @@ class Deadline:
     def passed(self) -> bool:
         return self.remaining_s == 0.0
 
-    def share(self, fraction: float) -> "Deadline":
-        """An earlier deadline, after this fraction of the remaining time."""
-        return Deadline.after(self.remaining_s * fraction)
-
 
 def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Deadline) -> None:
     """Wait until all futures are done or the deadline has passed. Ctrl-C comes through.
@@ -72,12 +79,18 @@ def wait_all(client: AdminClient, futures: Iterable[Future[Any]], deadline: Dead
     client.poll(0)
 
 
+def is_final(future: Future[Any]) -> bool:
+    """Whether a done call succeeded, or failed with an error that a retry would not change."""
+    error = future.exception()
+    return error is None or code_of(error) in FINAL
+
+
 def call_with_retry(
     client: AdminClient,
     items: Sequence[Item],
     call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
     *,
-    is_final: Callable[[Future[Any]], bool],
+    is_final: Callable[[Future[Any]], bool] = is_final,
     deadline: Deadline,
 ) -> dict[Item, Future[Any]]:
     """The last answer for each item, after retries until it is final or the deadline has passed.
@@ -99,16 +112,6 @@ def call_with_retry(
         if pending:
             time.sleep(min(_PAUSE_S, deadline.remaining_s))
     return answers
-
-
-def done_unless(*codes: int) -> Callable[[Future[Any]], bool]:
-    """For `call_with_retry`: a success is final, and so is a failure with one of these codes."""
-
-    def is_final(future: Future[Any]) -> bool:
-        error = future.exception()
-        return error is None or code_of(error) in codes
-
-    return is_final
 
 
 def kafka_error(error: object) -> KafkaError | None:
@@ -135,27 +138,17 @@ def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
 
 
 def failure_of(
-    future: Future[Any],
-    texts: Mapping[int, str] | None = None,
-    *,
-    prefix: str = "",
-    late: str = "no broker answered in time",
+    future: Future[Any], *, right: str = "", prefix: str = "", late: str = "no broker answered in time"
 ) -> Unknown | None:
-    """Why a call gave no result; None: it gave one. `texts`: our own reasons, by error code."""
+    """Why a call gave no result; None: it gave one. `right`: that it needs; brokers do not name it."""
     if not future.done():
         return Unknown(prefix + late)
     error = future.exception()
     if error is None:
         return None
-    return Unknown(prefix + ((texts or {}).get(code_of(error)) or reason_of(error)))
-
-
-def run_with_deadline(call: Callable[[], Result], deadline: Deadline) -> Result:
-    """The result of a blocking call of the library. Ctrl-C comes through.
-
-    Raises TimeoutError after the deadline, and what the call raises.
-    """
-    return submit(call).result(timeout=deadline.remaining_s)
+    if right and code_of(error) in DENIED:
+        return Unknown(f"{prefix}the right {right} is missing")
+    return Unknown(prefix + (_REASONS.get(code_of(error)) or reason_of(error)))
 
 
 def submit(call: Callable[[], Result]) -> Future[Result]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka.consumer_offsets_records import log_partition
-from reconciler.kafka.futures import Deadline, batched, done_unless, failure_of, reason_of, wait_all
+from reconciler.kafka.futures import Deadline, batched, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import ClientPool, WorkerPool
 from reconciler.model.names import TopicPartition
@@ -32,31 +32,20 @@ PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
 
+_Fetched = dict[str, tuple[Positions | Unknown, bool]]
+"""The positions of each group, and whether a retry would not change them."""
+
 _NO_COMMIT = (-1001, -1)
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
 # The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less exact.
 _LOG_PARTITIONS = 50
-_FINAL = {
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "the right READ or DESCRIBE on the group is missing",
-    KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
-    KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
-}
-"""Errors that a retry would not change."""
-_UNREAD = "the group's commits could not be read: "
-_FINAL_REASONS = {NAMELESS.reason, *(_UNREAD + text for text in _FINAL.values())}
 
 
 def fetch(workers: WorkerPool, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
-    """Each group's positions, or why they could not be read.
-
-    A worker process that dies is replaced once: a new client looks up the coordinators again.
-    """
-    named = {group: partitions for group, partitions in requested.items() if group}
-    fetched = workers.call(_fetch_in_worker, named, timeout_s=timeout_s, tries=_TRIES) if named else {}
-    answers: dict[str, Positions | Unknown] = dict.fromkeys(requested, NAMELESS)
-    return answers | (dict.fromkeys(named, NO_ANSWER) if fetched is None else fetched)
+    """Each group's positions, or why they could not be read."""
+    return {group: answer for group, (answer, _is_final) in _fetch(workers, requested, timeout_s).items()}
 
 
 def send(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
@@ -71,7 +60,9 @@ def send(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) ->
 
 def positions(future: Future[Any]) -> Positions | Unknown:
     """One group's answer as facts. Some offsets below zero mean "no commit"; the others mean nothing."""
-    failure = failure_of(future, _FINAL, prefix=_UNREAD)
+    failure = failure_of(
+        future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
+    )
     if failure is not None:
         return failure
     read: Positions = {}
@@ -108,40 +99,46 @@ def read_commits(
     """
     for part in batched(groups, _GROUPS_IN_FLIGHT):
         read = _read_isolated(session, part) if isolated else _read_in_process(session, part)
-        yield {group: commits(read.get(group, NO_ANSWER if group else NAMELESS)) for group in part}
+        yield {group: commits(read.get(group, NAMELESS)) for group in part}
 
 
-def _fetch_in_worker(
-    clients: ClientPool, requested: PartitionsByGroup, deadline: Deadline
-) -> dict[str, Positions | Unknown]:
+def _fetch(workers: WorkerPool, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
+    """A worker process that dies is replaced once: a new client looks up the coordinators again."""
+    fetched: _Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
+    named = {group: partitions for group, partitions in requested.items() if group}
+    if named:
+        fetched |= workers.call(_fetch_in_worker, named, timeout_s=timeout_s, tries=_TRIES) or {}
+    return fetched
+
+
+def _fetch_in_worker(clients: ClientPool, requested: PartitionsByGroup, deadline: Deadline) -> _Fetched:
     futures = send(clients.client, requested, deadline.request_timeout_s)
     wait_all(clients.client, futures.values(), deadline)
-    return {group: positions(future) for group, future in futures.items()}
+    return {group: (positions(future), future.done() and is_final(future)) for group, future in futures.items()}
 
 
 def _read_in_process(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
     def send_all(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return send(client, dict.fromkeys(pending), limit_s)
 
-    is_final = done_unless(*_FINAL, KafkaError._INVALID_ARG)
-    answers = session.read([group for group in groups if group], send_all, is_final=is_final)
+    answers = session.read([group for group in groups if group], send_all)
     return {group: positions(future) for group, future in answers.items()}
 
 
 def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
     """Read all groups at once, then the failed ones per coordinator: a moving one must not fail the others."""
-    read: dict[str, Positions | Unknown] = {}
+    fetched: _Fetched = {}
     deadline = session.deadline()
     parts: list[Sequence[str]] = [groups]
     while parts and not deadline.passed:
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            read |= fetch(session.readers, dict.fromkeys(part), timeout_s=limit_s)
+            fetched |= _fetch(session.readers, dict.fromkeys(part), limit_s)
         by_coordinator: dict[int, list[str]] = {}
-        for group, answer in read.items():
-            if isinstance(answer, Unknown) and answer.reason not in _FINAL_REASONS:
+        for group, (_, final) in fetched.items():
+            if not final:
                 by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
         parts = list(by_coordinator.values())
         if parts:
             time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return read
+    return {group: answer for group, (answer, _) in fetched.items()}

@@ -8,22 +8,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.kafka import group_offsets
-from reconciler.kafka.futures import (
-    CALL_FAILURES,
-    Deadline,
-    code_of,
-    failed_with,
-    failure_of,
-    reason_of,
-    run_with_deadline,
-    wait_all,
-)
+from reconciler.kafka.futures import Deadline, failed_with, failure_of, is_final, reason_of, submit, wait_all
 from reconciler.kafka.group_offsets import NO_ANSWER, Positions
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import ClientPool
@@ -38,7 +30,7 @@ _STATES = {
     ConsumerGroupState.DEAD: GroupState.DEAD,
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
 }
-_NO_DESCRIBE = {KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the right DESCRIBE on the cluster is missing"}
+_RIGHT = "DESCRIBE on the cluster"
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _NO_TYPE = Unknown("the broker did not tell the group's type")
@@ -65,21 +57,24 @@ def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | Non
 
     Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is incomplete then.
     """
-    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_final, deadline=deadline)
-    groups, failure = _listed(answers[_LISTING])
+    answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
+    groups, incomplete = _listed(answers[_LISTING])
     cluster = answers[_CLUSTER]
-    incomplete = failure if failure is not None else _describe_right(cluster)
-    cluster_id = cluster.result().cluster_id if failure_of(cluster) is None else None
-    listing = GroupListing(groups=groups, incomplete=incomplete, cluster_id=cluster_id)
-    if incomplete is not None:
-        # It blocks the same policies as hidden ids would, and the old call hangs on brokers that are away.
-        return replace(listing, hidden_unread=incomplete)
-    if not hidden:
-        return listing
-    old = _old_listing(session)
-    if isinstance(old, Unknown):
-        return replace(listing, hidden_unread=old)
-    return replace(listing, groups=old | groups, hidden_unread=None)
+    if incomplete is None:
+        incomplete = _describe_right(cluster)
+    # What makes the listing incomplete blocks the same policies as hidden ids would, and the old call
+    # hangs on brokers that are away.
+    hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
+    if hidden and incomplete is None:
+        old = _old_listing(session)
+        hidden_unread = old if isinstance(old, Unknown) else None
+        groups = groups if isinstance(old, Unknown) else old | groups
+    return GroupListing(
+        groups=groups,
+        incomplete=incomplete,
+        hidden_unread=hidden_unread,
+        cluster_id=cluster.result().cluster_id if failure_of(cluster) is None else None,
+    )
 
 
 def read_groups(
@@ -92,7 +87,7 @@ def read_groups(
     told type and state, and answers only for the commits. Where another cluster than `cluster_id`
     answers, every fact is Unknown: groups have no id, and the same name there is another group.
     """
-    listing = list_groups(session, hidden=False, deadline=deadline.share(_LISTING_SHARE))
+    listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
         reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
         return {group: unknown_group(group, reason) for group in requested}
@@ -135,17 +130,14 @@ def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> 
     return futures
 
 
-def _is_final(answer: Future[Any]) -> bool:
-    error = answer.exception()
-    if error is not None:
-        return code_of(error) in (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG)
+def _is_complete(answer: Future[Any]) -> bool:
     # The call succeeds with a part of the groups; brokers that did not answer are in `errors`.
-    return not getattr(answer.result(), "errors", None)
+    return is_final(answer) and (answer.exception() is not None or not getattr(answer.result(), "errors", None))
 
 
 def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
-    failure = failure_of(answer, _NO_DESCRIBE, prefix="the group listing failed: ")
+    failure = failure_of(answer, right=_RIGHT, prefix="the group listing failed: ")
     if failure is not None:
         return {}, failure
     result = answer.result()
@@ -173,27 +165,28 @@ def _describe_right(answer: Future[Any]) -> Unknown | None:
     if failure is not None:
         return failure
     if not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(answer.result().authorized_operations or ()):
-        return Unknown(may_lack + _NO_DESCRIBE[KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+        return Unknown(f"{may_lack}the right {_RIGHT} is missing")
     return None
 
 
 def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
-    deadline = session.deadline()
-    client = session.reader()
-
-    def call() -> Any:
+    def list_all(client: AdminClient, limit_s: float) -> Any:
         with warnings.catch_warnings():
             # The call that replaces it hides the groups that are needed here.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return client.list_groups(timeout=deadline.remaining_s)
+            return client.list_groups(timeout=limit_s)
 
-    try:
-        entries = run_with_deadline(call, deadline)
-    except CALL_FAILURES as error:
-        return Unknown(f"ids of share, Streams and Connect groups: {reason_of(error)}")
+    def send(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return dict.fromkeys(calls, submit(partial(list_all, client, limit_s)))
+
+    (answer,) = session.read((_LISTING,), send).values()
+    failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
+    if failure is not None:
+        return failure
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE) for entry in entries
+        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE)
+        for entry in answer.result()
     }
 
 

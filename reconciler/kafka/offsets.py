@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.futures import NO_DESCRIBE, Deadline, batched, done_unless, failed_with, failure_of
+from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
@@ -26,14 +26,8 @@ UNKNOWN_LEADER = -1
 LOG_START, STABLE_END, HIGH_WATERMARK = "log start", "stable end", "high watermark"
 
 _PARTITIONS_PER_CALL = 1_000
-_GONE = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._NOENT,
-)
+_UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT})
 _GONE_PATIENCE_S = 5.0
-_REASONS = {**NO_DESCRIBE, KafkaError._NOENT: "it had no leader"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +143,7 @@ def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[in
         futures = client.list_offsets(request, request_timeout=limit_s)
         return {int(partition.partition): future for partition, future in futures.items()}
 
-    is_final = done_unless(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._NOENT)
-    answers = session.read(partitions, send, is_final=is_final)
+    answers = session.read(partitions, send, is_final=_is_final(NO_RECORD))
     return [int(future.result().timestamp) for future in answers.values() if future.done() and not future.exception()]
 
 
@@ -204,14 +197,13 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
     def is_final(future: Future[Any]) -> bool:
         if future.exception() is None:
             return int(future.result().offset) >= lowest
-        final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._INVALID_ARG)
-        return failed_with(future, (*final, *_GONE) if gone_deadline.passed else final)
+        return failed_with(future, FINAL | _UNKNOWN_TO_CLIENT if gone_deadline.passed else FINAL - GONE)
 
     return is_final
 
 
 def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
-    failure = failure_of(future, _REASONS, late=f"no answer within {timeout_s:.0f} s")
+    failure = failure_of(future, right="DESCRIBE on the topic", late=f"no answer within {timeout_s:.0f} s")
     if failure is not None:
         return failure
     offset = int(future.result().offset)

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import Deadline, batched, call_with_retry, done_unless, failed_with, failure_of
+from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, call_with_retry, failed_with, failure_of
 from reconciler.kafka.group_offsets import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, is_final_answer, send_descriptions
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
 from reconciler.kafka.worker_process import ClientPool
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
@@ -216,14 +215,14 @@ def _cluster(session: KafkaSession, names: Sequence[str]) -> Operations:
         described = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
         return dict.fromkeys(names, described)
 
-    return _operations(session.read(names, send, is_final=done_unless(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
+    return _operations(session.read(names, send))
 
 
 def _topics(session: KafkaSession, names: Sequence[str]) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return send_descriptions(client, part, limit_s, permissions=True)
 
-    return _operations(session.read(names, send, is_final=is_final_answer))
+    return _operations(session.read(names, send))
 
 
 def _groups(session: KafkaSession, names: Sequence[str]) -> Operations:
@@ -240,18 +239,7 @@ def _groups_in_worker(clients: ClientPool, names: Sequence[str], deadline: Deadl
             )
         return answers
 
-    is_final = done_unless(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND)
-    return _operations(call_with_retry(clients.client, names, send, is_final=is_final, deadline=deadline))
-
-
-_ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND})
-_DENIED = frozenset(
-    {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-    }
-)
+    return _operations(call_with_retry(clients.client, names, send, deadline=deadline))
 
 
 def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
@@ -263,6 +251,6 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
             # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
             held = answer.result().authorized_operations or ()
             operations[name] = frozenset(operation.name for operation in held)
-        elif not failed_with(answer, _ABSENT):
-            operations[name] = frozenset() if failed_with(answer, _DENIED) else failure
+        elif not failed_with(answer, GONE):
+            operations[name] = frozenset() if failed_with(answer, DENIED) else failure
     return operations

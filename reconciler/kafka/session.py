@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, call_with_retry
+from reconciler.kafka.futures import Deadline, call_with_retry, is_final
 from reconciler.kafka.worker_process import WorkerPool
 
 Item = TypeVar("Item")
@@ -77,7 +77,7 @@ class KafkaSession:
         items: Sequence[Item],
         call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
         *,
-        is_final: Callable[[Future[Any]], bool],
+        is_final: Callable[[Future[Any]], bool] = is_final,
         deadline: Deadline | None = None,
     ) -> dict[Item, Future[Any]]:
         """The last answer for each item, with retries on the client for reads. No items: no client."""

@@ -15,17 +15,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import (
-    CALL_FAILURES,
-    NO_DESCRIBE,
-    Deadline,
-    batched,
-    done_unless,
-    failed_with,
-    failure_of,
-    reason_of,
-    run_with_deadline,
-)
+from reconciler.kafka.futures import GONE, Deadline, batched, failed_with, failure_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
@@ -36,12 +26,6 @@ INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_g
 
 _NAMES_PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
-_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
-is_final_answer = done_unless(
-    *_GONE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG
-)
-"""Which answers about topics a retry would not change."""
-
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 """A described topic and its partitions, sorted by number."""
 
@@ -67,7 +51,18 @@ def list_topics(session: KafkaSession) -> TopicListing:
     One metadata request that names no topic, and so creates none. Raises ClusterUnreachable if no
     broker answers within the session's timeout.
     """
-    metadata = _metadata(session)
+
+    def send(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return dict.fromkeys(calls, submit(partial(client.list_topics, timeout=limit_s)))
+
+    (answer,) = session.read(("topics",), send).values()
+    failure = failure_of(answer)
+    if failure is not None:
+        raise ClusterUnreachable(
+            f"no broker of {', '.join(session.connection.bootstrap_servers)} listed its topics in "
+            f"{session.timeout_s:.0f} s: {failure.reason}; check that the brokers are up"
+        )
+    metadata = answer.result()
     topics: dict[str, TopicFacts] = {}
     partitions: dict[str, tuple[PartitionFacts, ...]] = {}
     failed: list[str] = []
@@ -167,7 +162,7 @@ def send_descriptions(
 
 def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
     """`cleanup.policy` of each topic. Rights: DESCRIBE_CONFIGS on the topic."""
-    answers = session.read(sorted(set(names)), _send_describe_configs, is_final=is_final_answer)
+    answers = session.read(sorted(set(names)), _send_describe_configs)
     return {name: _policy(future) for name, future in answers.items()}
 
 
@@ -186,37 +181,21 @@ def summarize(items: Sequence[str], limit: int = 3) -> str:
     return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
 
 
-def _metadata(session: KafkaSession) -> Any:
-    deadline = session.deadline()
-    client = session.reader()
-    failure: BaseException = TimeoutError("timed out")
-    while not deadline.passed:
-        limit_s = max(0.05, min(deadline.remaining_s, session.timeout_s / 3))
-        try:
-            return run_with_deadline(partial(client.list_topics, timeout=limit_s), deadline)
-        except CALL_FAILURES as error:
-            failure = error
-    raise ClusterUnreachable(
-        f"no broker of {', '.join(session.connection.bootstrap_servers)} listed its topics in "
-        f"{session.timeout_s:.0f} s: {reason_of(failure)}; check that the brokers are up"
-    )
-
-
 def _describe(
     session: KafkaSession, names: Sequence[str], partitions: Mapping[str, Sequence[object]], deadline: Deadline
 ) -> dict[str, Described | Unknown | None]:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         return send_descriptions(client, part, limit_s, partitions=partitions)
 
-    answers = session.read(names, send, is_final=is_final_answer, deadline=deadline)
+    answers = session.read(names, send, deadline=deadline)
     return {name: _description(name, future) for name, future in answers.items()}
 
 
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     """None: the broker says to a caller who may know that there is no such topic."""
-    failure = failure_of(future, NO_DESCRIBE)
+    failure = failure_of(future, right="DESCRIBE on the topic")
     if failure is not None:
-        return None if failed_with(future, _GONE) else failure
+        return None if failed_with(future, GONE) else failure
     described = future.result()
     topic_id = topic_id_text(described.topic_id)
     partitions = tuple(
@@ -256,8 +235,7 @@ def _send_describe_configs(client: AdminClient, names: Sequence[str], limit_s: f
 
 
 def _policy(future: Future[Any]) -> frozenset[str] | Unknown:
-    denied = {KafkaError.TOPIC_AUTHORIZATION_FAILED: "the right DESCRIBE_CONFIGS on the topic is missing"}
-    failure = failure_of(future, denied, prefix="cleanup.policy: ")
+    failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
     if failure is not None:
         return failure
     entry = future.result().get("cleanup.policy")
