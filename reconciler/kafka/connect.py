@@ -5,17 +5,19 @@ error for a cluster that does not answer.
 """
 
 import logging
+import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import tls_check
 from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit
 
 _CLIENT_LOG = logging.getLogger("reconciler.kafka.client")
@@ -32,18 +34,27 @@ _GRACE_S = 3.0
 _SECRET_WORDS = ("password", "secret", "token", "key", "jaas", "passphrase", "oauth")
 _NO_CREATION: dict[str, object] = {"allow.auto.create.topics": False}
 """Without it AdminClient.list_topics("x") creates the topic x. A producer has no such property."""
-_NEXT_STEPS = {
-    KafkaError._AUTHENTICATION: "sasl.mechanism, sasl.username and sasl.password",
-    KafkaError._SSL: "security.protocol and ssl.ca.location",
+_HANDSHAKES = {
+    KafkaError._AUTHENTICATION: ("authentication failed", "sasl.mechanism, sasl.username and sasl.password"),
+    KafkaError._SSL: ("TLS handshake failed", "security.protocol and ssl.ca.location"),
 }
-_KINDS = {
-    KafkaError._AUTHENTICATION: "authentication failed",
-    KafkaError._SSL: "TLS handshake failed",
-    KafkaError._RESOLVE: "name not found",
-    KafkaError._TIMED_OUT: "timed out",
-    KafkaError._TIMED_OUT_QUEUE: "timed out",
-}
-_WORDS = {"refused": "connection refused", "resolve": "name not found", "timed out": "timed out"}
+"""Errors that no waiting mends: their kind, and what to check."""
+_KINDS = {"refused": "connection refused", "resolve": "name not found", "timed out": "timed out"}
+"""Kinds of the other errors, by a word of their text."""
+# X509_V_ERR_… of OpenSSL: not yet valid, expired; host name mismatch, IP address mismatch.
+_PROBLEMS = dict.fromkeys(
+    (9, 10), ("the certificate of {} has expired or is not valid yet", "renew it, or set this machine's clock")
+) | dict.fromkeys(
+    (62, 64),
+    (
+        "the certificate of {} is for another name ({})",
+        "use a name of the certificate in bootstrapServers, and check that the brokers advertise such names",
+    ),
+)
+_UNTRUSTED = (
+    "the certificate of {} is not trusted ({})",
+    "check ssl.ca.location in the Cluster's spec.client: it must contain the authority that signed the certificate",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +84,23 @@ def read_timeouts(connection: Connection) -> Tuning:
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
 
-def request_timeouts(connection: Connection) -> Tuning:
-    """Tuning for clients that write: a request may take the whole timeout."""
-    return {"socket.timeout.ms": max(1_000, min(300_000, int(connection.timeout_s * 1000)))}
-
-
 def consumer(connection: Connection, tuning: Tuning | None = None) -> Consumer:
-    """Open a client that reads assigned partitions and never commits.
+    """Open a client that reads assigned partitions, with uncommitted records, and never commits.
 
-    Reads committed records only, unless `tuning` says otherwise. Raises ClusterUnreachable where a
-    property is refused.
+    Raises ClusterUnreachable where a property is refused.
     """
     settings = _NO_CREATION | {
         "group.id": READER_GROUP,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
+        # Without the records of open transactions, the groups behind one looked idle.
+        "isolation.level": "read_uncommitted",
         # A follower would answer a client of its rack, and it may be behind the leader.
         "client.rack": "",
         "enable.partition.eof": True,
     }
-    # Set after the tuning it once silenced "read_uncommitted" for __consumer_offsets: groups behind an
-    # open transaction looked idle.
-    return _create(Consumer, connection, {"isolation.level": "read_committed", **(tuning or {})}, settings)
+    return _create(Consumer, connection, {**read_timeouts(connection), **(tuning or {})}, settings)
 
 
 def producer(connection: Connection, tuning: Tuning | None = None) -> Producer:
@@ -130,11 +135,46 @@ def cluster_id(connection: Connection) -> str:
     waited_s = time.monotonic() - started
     reason, next_step = errors.reason, errors.next_step
     if errors.certificate:
-        limit_s = min(_GRACE_S, connection.timeout_s)
-        problem = tls_check.diagnose_certificate(connection.bootstrap_servers, connection.properties, timeout_s=limit_s)
-        if problem is not None:
-            reason, next_step = f"TLS handshake failed: {problem[0]}", problem[1]
+        reason, next_step = _diagnose_certificate(connection) or (reason, next_step)
     raise ClusterUnreachable(f"no broker of {servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
+
+
+def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
+    """What is wrong with the first certificate that fails the client's checks, and what to do.
+
+    The client library has one message for all reasons, so the handshake is repeated with Python's own TLS.
+    The result only improves an error message; the client library alone decides whether to connect.
+    None: no certificate fails, no server answers, or the client checks nothing.
+    """
+    properties = connection.properties
+    if properties.get("enable.ssl.certificate.verification") == "false":
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != "none"
+    pem, location = properties.get("ssl.ca.pem"), properties.get("ssl.ca.location")
+    try:
+        if pem:
+            context.load_verify_locations(cadata=pem)
+        elif location:
+            context.load_verify_locations(**{"capath" if Path(location).is_dir() else "cafile": location})
+        else:
+            context.load_default_certs()
+    except (OSError, ValueError):
+        return None
+    limit_s = min(_GRACE_S, connection.timeout_s)
+    for server in connection.bootstrap_servers:
+        host, _, port = server.rpartition(":")
+        host = host.strip("[]")
+        try:
+            with socket.create_connection((host, int(port)), timeout=limit_s) as raw:
+                context.wrap_socket(raw, server_hostname=host).close()
+        except ssl.SSLCertVerificationError as error:
+            reason, next_step = _PROBLEMS.get(error.verify_code, _UNTRUSTED)
+            reason = reason.format(server, error.verify_message.rstrip("."))
+            return f"TLS handshake failed: {reason}", next_step
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def _create(
@@ -146,9 +186,9 @@ def _create(
         "client.id": "kafka-reconciler",
         # Brokers close idle connections; that is no event.
         "log.connection.close": False,
-        "socket.timeout.ms": min(300_000, timeout_ms),
         "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
         **connection.properties,
+        "socket.timeout.ms": min(300_000, timeout_ms),
         **(tuning or {}),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
         "error_cb": _log_error,
@@ -192,14 +232,13 @@ class ConnectErrors:
     def add(self, error: KafkaError) -> None:
         """Add the newest error. Timeouts and "all brokers down" explain less than earlier errors."""
         text, code = error.str(), error.code()
-        if code in _NEXT_STEPS:
+        kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
+        if code in _HANDSHAKES:
+            kind, properties = _HANDSHAKES[code]
             self.deadline = min(self.deadline, Deadline.after(_GRACE_S))
-            self.next_step = f"check {_NEXT_STEPS[code]} in the Cluster's spec.client"
+            self.next_step = f"check {properties} in the Cluster's spec.client"
         if code == KafkaError._ALL_BROKERS_DOWN or (code == KafkaError._TIMED_OUT and self.reason != "no answer"):
             return
-        kind = _KINDS.get(code) or next(
-            (kind for word, kind in _WORDS.items() if word in text.lower()), "connection failed"
-        )
         self.reason = f"{kind} ({text})"
         self.certificate = self.certificate or "certificate verify failed" in text
 

@@ -56,7 +56,7 @@ class KafkaSession:
 
     def controller_client(self) -> AdminClient:
         """The client for requests to the controller: elections and topic creation."""
-        return self._client("controller", connect.request_timeouts(self.connection))
+        return self._client("controller", {})
 
     @contextmanager
     def borrow_deleter(self) -> Iterator[AdminClient]:
@@ -64,7 +64,7 @@ class KafkaSession:
         with self._lock:
             client = self._idle_deleters.pop() if self._idle_deleters else None
         if client is None:
-            client = connect.admin(self.connection, connect.request_timeouts(self.connection))
+            client = connect.admin(self.connection)
         client.poll(0)
         try:
             yield client
@@ -86,7 +86,7 @@ class KafkaSession:
         return call_with_retry(self.reader(), items, call, is_final=is_final, deadline=deadline or self.deadline())
 
     def refresh(self) -> None:
-        """Drop all clients, and with them the leaders and coordinators that the library remembers.
+        """Drop all clients and worker processes, and with them the leaders and coordinators that they remember.
 
         The library has no other way to forget them. Later calls open new clients.
         """
@@ -96,9 +96,7 @@ class KafkaSession:
         self.readers.close()
         self.removers.close()
 
-    def close(self) -> None:
-        """Drop the clients and end the worker processes."""
-        self.refresh()
+    close = refresh
 
     def _client(self, purpose: str, tuning: connect.Tuning) -> AdminClient:
         with self._lock:

@@ -1,14 +1,13 @@
 """Reads records between two offsets of a topic's partitions, with a plain consumer that never commits.
 
 Decided here: when a partition counts as read (up to the high watermark at the start, or not at all).
-Uncommitted records are read, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from reconciler.kafka.connect import consumer, read_timeouts
+from reconciler.kafka.connect import consumer
 from reconciler.kafka.futures import Deadline, reason_of
 from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, Watermarks, read_watermarks
 from reconciler.kafka.session import KafkaSession
@@ -17,7 +16,6 @@ from reconciler.model.snapshot import Unknown
 _BATCH = 10_000
 _SLICE_S = 0.05
 _FETCH: Mapping[str, str | int | float] = {
-    "isolation.level": "read_uncommitted",
     "fetch.wait.max.ms": 100,
     "fetch.max.bytes": 64 * 1024 * 1024,
     "max.partition.fetch.bytes": 8 * 1024 * 1024,
@@ -59,7 +57,7 @@ def read_records(
             starts[number], unfinished[number] = start, end
     if not unfinished:
         return errors
-    client = consumer(session.connection, {**read_timeouts(session.connection), **_FETCH})
+    client = consumer(session.connection, _FETCH)
     idle = session.deadline()
     limit = Deadline.after(float("inf") if limit_s is None else limit_s)
     try:
