@@ -8,14 +8,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.kafka import group_offsets
-from reconciler.kafka.futures import Deadline, failed_with, failure_of, is_final, reason_of, submit, wait_all
+from reconciler.kafka.futures import Deadline, failed_with, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.group_offsets import NO_ANSWER, Positions
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import ClientPool
@@ -176,10 +175,7 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
             warnings.simplefilter("ignore", DeprecationWarning)
             return client.list_groups(timeout=limit_s)
 
-    def send(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return dict.fromkeys(calls, submit(partial(list_all, client, limit_s)))
-
-    (answer,) = session.read((_LISTING,), send).values()
+    answer = session.call(list_all)
     failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
     if failure is not None:
         return failure

@@ -18,7 +18,7 @@ from reconciler.kafka import connect
 from reconciler.kafka.futures import code_of, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topic_reader import read_ends, read_records
-from reconciler.kafka.topics import cleanup_policies, describe_topic
+from reconciler.kafka.topics import cleanup_policies, describe
 from reconciler.model.snapshot import Unknown
 
 _POLL_S = 0.2
@@ -93,7 +93,7 @@ class JournalTopic:
         Refuses a compacted topic: compaction keeps only the last line of each action, so the journal would
         forget purges. A caller without the right to read the policy continues without this check.
         """
-        described = describe_topic(self._session, self._topic)
+        described = describe(self._session, [self._topic])[self._topic]
         if described is None:
             raise JournalUnavailable(
                 f"the journal topic {self._topic} does not exist, and nothing creates it by accident: "

@@ -8,13 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.futures import Deadline, call_with_retry, is_final
+from reconciler.kafka.futures import Deadline, call_with_retry, is_final, submit
 from reconciler.kafka.worker_process import WorkerPool
 
 Item = TypeVar("Item")
@@ -84,6 +85,14 @@ class KafkaSession:
         if not items:
             return {}
         return call_with_retry(self.reader(), items, call, is_final=is_final, deadline=deadline or self.deadline())
+
+    def call(self, call: Callable[[AdminClient, float], Any]) -> Future[Any]:
+        """The last answer of a blocking call with a client and seconds, with retries."""
+
+        def send(client: AdminClient, items: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+            return dict.fromkeys(items, submit(partial(call, client, limit_s)))
+
+        return self.read(("call",), send)["call"]
 
     def refresh(self) -> None:
         """Drop all clients and worker processes, and with them the leaders and coordinators that they remember.

@@ -9,16 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, groupby
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import GONE, Deadline, batched, failed_with, failure_of, submit
+from reconciler.kafka.futures import GONE, Deadline, batched, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
+from reconciler.text.formatting import first_few
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
@@ -26,6 +28,7 @@ INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_g
 
 _NAMES_PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
+
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 """A described topic and its partitions, sorted by number."""
 
@@ -51,36 +54,57 @@ def list_topics(session: KafkaSession) -> TopicListing:
     One metadata request that names no topic, and so creates none. Raises ClusterUnreachable if no
     broker answers within the session's timeout.
     """
-
-    def send(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return dict.fromkeys(calls, submit(partial(client.list_topics, timeout=limit_s)))
-
-    (answer,) = session.read(("topics",), send).values()
+    answer = session.call(lambda client, limit_s: client.list_topics(timeout=limit_s))
     failure = failure_of(answer)
     if failure is not None:
         raise ClusterUnreachable(
             f"no broker of {', '.join(session.connection.bootstrap_servers)} listed its topics in "
             f"{session.timeout_s:.0f} s: {failure.reason}; check that the brokers are up"
         )
-    metadata = answer.result()
+    listing = answer.result()
     topics: dict[str, TopicFacts] = {}
     partitions: dict[str, tuple[PartitionFacts, ...]] = {}
     failed: list[str] = []
-    for name, listed in metadata.topics.items():
+    for name, listed in listing.topics.items():
         count: int | Unknown = len(listed.partitions)
         if listed.error is None:
-            partitions[name] = tuple(_listed_partition(name, p) for _, p in sorted(listed.partitions.items()))
+            partitions[name] = tuple(
+                PartitionFacts(
+                    partition=TopicPartition(name, number),
+                    topic_id=NOT_ASKED,
+                    leader=_listed_leader(metadata),
+                    replicas=tuple(metadata.replicas),
+                    in_sync=tuple(metadata.isrs),
+                )
+                for number, metadata in sorted(listed.partitions.items())
+            )
         else:
             failed.append(f"{name} ({listed.error.name()})")
             count = Unknown(f"metadata of the topic: {listed.error.str()}")
         topics[name] = TopicFacts(name=name, topic_id=NOT_ASKED, internal=name in INTERNAL_TOPICS, partitions=count)
     return TopicListing(
-        brokers=tuple(sorted(metadata.brokers)),
+        brokers=tuple(sorted(listing.brokers)),
         topics=topics,
         partitions=partitions,
-        incomplete=Unknown(f"the metadata of {summarize(failed)} came with an error") if failed else None,
-        cluster_id=metadata.cluster_id,
+        incomplete=Unknown(f"the metadata of {first_few(sorted(failed))} came with an error") if failed else None,
+        cluster_id=listing.cluster_id,
     )
+
+
+def describe(
+    session: KafkaSession,
+    names: Iterable[str],
+    *,
+    partitions: Mapping[str, Sequence[object]] | None = None,
+    deadline: Deadline | None = None,
+) -> dict[str, Described | Unknown | None]:
+    """Topics as they are now. None: a broker said that there is no such topic.
+
+    `partitions`: known ones by topic, which keep the calls small.
+    """
+    send = partial(send_descriptions, partitions=partitions)
+    answers = session.read(sorted(set(names)), send, deadline=deadline)
+    return {name: _description(name, future) for name, future in answers.items()}
 
 
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
@@ -91,8 +115,7 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
     """
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
-    described = _describe(session, sorted(set(names)), partitions, session.deadline())
-    for name, answer in described.items():
+    for name, answer in describe(session, names, partitions=partitions).items():
         match answer:
             case Unknown(reason):
                 refused.append(f"{name} ({reason})")
@@ -105,7 +128,7 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
                 topics[name], partitions[name] = topic, topic_partitions
     incomplete = listing.incomplete
     if refused and incomplete is None:
-        incomplete = Unknown(f"could not describe {summarize(refused)}")
+        incomplete = Unknown(f"could not describe {first_few(sorted(refused))}")
     return replace(listing, topics=topics, partitions=partitions, incomplete=incomplete)
 
 
@@ -113,20 +136,14 @@ def read_partitions(
     session: KafkaSession, requested: Sequence[TopicPartition], *, deadline: Deadline
 ) -> dict[TopicPartition, PartitionFacts | None]:
     """Current metadata of some partitions. None: a broker said that the topic or the number is gone."""
-    described = _describe(session, sorted({partition.topic for partition in requested}), {}, deadline)
-    facts: dict[TopicPartition, PartitionFacts | None] = {}
-    for topic, answer in described.items():
+    facts: dict[TopicPartition, PartitionFacts | None] = dict.fromkeys(requested)
+    for topic, answer in describe(session, (p.topic for p in requested), deadline=deadline).items():
         if isinstance(answer, tuple):
-            facts.update((partition.partition, partition) for partition in answer[1])
+            facts.update((partition.partition, partition) for partition in answer[1] if partition.partition in facts)
         elif isinstance(answer, Unknown):
             reason = Unknown(f"the topic could not be described: {answer.reason}")
             facts.update((p, unknown_partition(p, reason)) for p in requested if p.topic == topic)
-    return {partition: facts.get(partition) for partition in requested}
-
-
-def describe_topic(session: KafkaSession, name: str) -> Described | Unknown | None:
-    """One topic as it is now. None: a broker said that there is no such topic."""
-    return _describe(session, [name], {}, session.deadline())[name]
+    return facts
 
 
 def unknown_partition(partition: TopicPartition, reason: Unknown) -> PartitionFacts:
@@ -175,22 +192,6 @@ def topic_id_text(topic_id: Any) -> str | Unknown:
     return Unknown("the brokers give topics no id") if text.strip("A") == "" else text
 
 
-def summarize(items: Sequence[str], limit: int = 3) -> str:
-    """The first few items in order, and the number of the others."""
-    shown = ", ".join(sorted(items)[:limit])
-    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
-
-
-def _describe(
-    session: KafkaSession, names: Sequence[str], partitions: Mapping[str, Sequence[object]], deadline: Deadline
-) -> dict[str, Described | Unknown | None]:
-    def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return send_descriptions(client, part, limit_s, partitions=partitions)
-
-    answers = session.read(names, send, deadline=deadline)
-    return {name: _description(name, future) for name, future in answers.items()}
-
-
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     """None: the broker says to a caller who may know that there is no such topic."""
     failure = failure_of(future, right="DESCRIBE on the topic")
@@ -212,17 +213,12 @@ def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     return topic, partitions
 
 
-def _listed_partition(topic: str, metadata: Any) -> PartitionFacts:
-    leader: int | Unknown | None = metadata.leader if metadata.leader >= 0 else None
-    if leader is None and metadata.error is not None and metadata.error.code() != KafkaError.LEADER_NOT_AVAILABLE:
-        leader = Unknown(f"leader: {metadata.error.str()}")
-    return PartitionFacts(
-        partition=TopicPartition(topic, metadata.id),
-        topic_id=NOT_ASKED,
-        leader=leader,
-        replicas=tuple(metadata.replicas),
-        in_sync=tuple(metadata.isrs),
-    )
+def _listed_leader(metadata: Any) -> int | Unknown | None:
+    if metadata.leader >= 0:
+        return int(metadata.leader)
+    if metadata.error is None or metadata.error.code() == KafkaError.LEADER_NOT_AVAILABLE:
+        return None
+    return Unknown(f"leader: {metadata.error.str()}")
 
 
 def _send_describe_configs(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
@@ -245,15 +241,7 @@ def _policy(future: Future[Any]) -> frozenset[str] | Unknown:
 
 
 def _by_size(names: Sequence[str], partitions: Mapping[str, Sequence[object]]) -> Iterator[list[str]]:
-    """Parts of limited size, by names and by partitions; a topic of unknown size counts as one partition."""
-    part: list[str] = []
-    size = 0
-    for name in names:
-        count = len(partitions.get(name, (None,)))
-        if part and (size + count > _PARTITIONS_PER_CALL or len(part) >= _NAMES_PER_CALL):
-            yield part
-            part, size = [], 0
-        part.append(name)
-        size += count
-    if part:
-        yield part
+    """Parts of about 4,000 partitions; a topic counts as four at least, and so does one of unknown size."""
+    ends = accumulate(max(4, len(partitions.get(name, ()))) for name in names)
+    for _, part in groupby(zip(names, ends, strict=True), key=lambda item: item[1] // _PARTITIONS_PER_CALL):
+        yield [name for name, _ in part]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.topics import TopicListing, summarize
+from reconciler.kafka.topics import TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -23,6 +23,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan.requests import PartitionRequest, selected_groups
 from reconciler.scan.rows import Row, Rows
+from reconciler.text.formatting import first_few
 
 _LISTED_TYPES = ("classic", "consumer")
 """Types in the log that prove nothing: a group of these types would be in the current list call.
@@ -255,14 +256,16 @@ def readers_incomplete(
     if log.partitions == 0 and log.missing is None:
         if not commit_groups:
             return None
-        return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")
+        return Unknown(f"commits of {first_few(sorted(commit_groups))}: the commit log does not exist yet")
     failed = [
         # A listed group that was read and not requested has no row here.
         f"{name!r} ({rows.groups[name]['error']})"
         for name in sorted(commit_groups)
         if name in rows.groups and rows.groups[name]["error"] is not None
     ]
-    return Unknown(f"commits of {len(failed)} group(s) could not be read: {summarize(failed)}") if failed else None
+    return (
+        Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(sorted(failed))}") if failed else None
+    )
 
 
 def topic_facts(
