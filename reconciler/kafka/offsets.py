@@ -48,6 +48,10 @@ class OffsetsRequest:
         """The offsets that are requested by name."""
         return (LOG_START, HIGH_WATERMARK, STABLE_END) if self.full else (LOG_START, HIGH_WATERMARK)
 
+    def query(self, what: str | int, number: int) -> "OffsetQuery":
+        """The query for one offset of one partition, by name or (int) by timestamp."""
+        return OffsetQuery(what, self.topic, number, self.leader)
+
 
 class Watermarks(NamedTuple):
     """The ends of one partition's log."""
@@ -64,11 +68,12 @@ class Watermarks(NamedTuple):
 
 
 class OffsetQuery(NamedTuple):
-    """One offset of one partition, by name or (int) by timestamp. A tuple, because lookups are frequent."""
+    """A key of the answers. A tuple, because lookups are frequent."""
 
     what: str | int
     topic: str
     partition: int
+    leader: int
 
 
 Answers = Mapping[OffsetQuery, int | Unknown]
@@ -82,27 +87,27 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 
 def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
     """All requested offsets. Never raises for a broker that is away."""
-    answers = _query_ends(session, requests, None)
+    answers = _query_ends(session, requests)
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
-        OffsetQuery(instant, request.topic, number)
+        request.query(instant, number)
         for request in requests
         for number in request.partitions
-        if isinstance(answers.get(OffsetQuery(STABLE_END, request.topic, number)), int)
+        if isinstance(answers.get(request.query(STABLE_END, number)), int)
         for instant in request.instants
     ]
-    return answers | _query(session, requests, by_time, NO_RECORD, None)
+    return answers | _query(session, by_time, lowest=NO_RECORD)
 
 
 def read_watermarks(
     session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, Watermarks]:
     """Log start and high watermark of each requested partition. Never raises for a broker that is away."""
-    answers = _query_ends(session, [replace(request, full=False) for request in requests], deadline)
+    requests = [replace(request, full=False) for request in requests]
+    answers = _query_ends(session, requests, deadline)
     return {
         TopicPartition(request.topic, number): Watermarks(
-            answers[OffsetQuery(LOG_START, request.topic, number)],
-            answers[OffsetQuery(HIGH_WATERMARK, request.topic, number)],
+            *(answers[request.query(end, number)] for end in request.ends)
         )
         for request in requests
         for number in request.partitions
@@ -151,39 +156,31 @@ _LEADERLESS = Watermarks(Unknown("the partition has no leader"), Unknown("the pa
 
 
 def _query_ends(
-    session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None
+    session: KafkaSession, requests: Sequence[OffsetsRequest], deadline: Deadline | None = None
 ) -> dict[OffsetQuery, int | Unknown]:
-    queries = [
-        OffsetQuery(what, request.topic, number)
-        for request in requests
-        for number in request.partitions
-        for what in request.ends
-    ]
-    return _query(session, requests, queries, 0, deadline)
+    ends = ((request, end, number) for request in requests for number in request.partitions for end in request.ends)
+    return _query(session, [request.query(end, number) for request, end, number in ends], deadline=deadline)
 
 
 def _query(
-    session: KafkaSession,
-    requests: Sequence[OffsetsRequest],
-    queries: Sequence[OffsetQuery],
-    lowest: int,
-    deadline: Deadline | None,
+    session: KafkaSession, queries: Sequence[OffsetQuery], *, lowest: int = 0, deadline: Deadline | None = None
 ) -> dict[OffsetQuery, int | Unknown]:
-    """The offset of each query, or why there is none. `lowest`: -1 for queries by timestamp, else 0."""
-    leaders = {(request.topic, number): request.leader for request in requests for number in request.partitions}
+    """The offset of each query, or why there is none. `lowest`: the least number that is an offset."""
 
     def send(client: AdminClient, pending: Sequence[OffsetQuery], limit_s: float) -> dict[OffsetQuery, Future[Any]]:
         # A call answers when its slowest broker does: a silent leader must not delay the others.
         calls: dict[tuple[str | int, int], list[OffsetQuery]] = {}
         for query in pending:
-            calls.setdefault((query.what, leaders[query.topic, query.partition]), []).append(query)
+            calls.setdefault((query.what, query.leader), []).append(query)
         futures: dict[OffsetQuery, Future[Any]] = {}
-        for (what, _leader), of_call in calls.items():
+        for (what, leader), of_call in calls.items():
             spec, isolation = _SPECS.get(what) or (OffsetSpec.for_timestamp(int(what)), IsolationLevel.READ_COMMITTED)
             for part in batched(of_call, _PARTITIONS_PER_CALL):
                 request = {ClientPartition(query.topic, query.partition): spec for query in part}
                 answers = client.list_offsets(request, isolation_level=isolation, request_timeout=limit_s)
-                futures.update((OffsetQuery(what, p.topic, p.partition), future) for p, future in answers.items())
+                futures.update(
+                    (OffsetQuery(what, p.topic, p.partition, leader), future) for p, future in answers.items()
+                )
         return futures
 
     futures = session.read(queries, send, is_final=_is_final(lowest), deadline=deadline)
