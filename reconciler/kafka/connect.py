@@ -20,8 +20,7 @@ from confluent_kafka.admin import AdminClient
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit
 
-_CLIENT_LOG = logging.getLogger("reconciler.kafka.client")
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("reconciler.kafka.client")
 
 READER_GROUP = "kafka-reconciler-reader"
 """The library requires a group id. No client joins or commits under it, so the group never exists."""
@@ -191,7 +190,7 @@ def _create(
         "socket.timeout.ms": min(300_000, timeout_ms),
         **(tuning or {}),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
-        "error_cb": _log_error,
+        "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
         **settings,
     }
     # Not on the main thread, where Python delivers signals: the library turns a Ctrl-C that arrives
@@ -214,7 +213,7 @@ class DebugLogger:
 
     def log(self, _level: int, message: str, *details: object) -> None:
         """Log at debug level. Same signature as `logging.Logger.log`; the library's level is dropped."""
-        _CLIENT_LOG.debug(message, *details)
+        _LOG.debug(message, *details)
 
 
 class ConnectErrors:
@@ -241,7 +240,3 @@ class ConnectErrors:
             return
         self.reason = f"{kind} ({text})"
         self.certificate = self.certificate or "certificate verify failed" in text
-
-
-def _log_error(error: KafkaError) -> None:
-    _LOG.debug("client_error=%s text=%s", error.name(), error.str())

@@ -1,25 +1,51 @@
-"""Reads consumer groups: which the cluster lists, with type and state, and which exist beside them.
+"""Reads consumer groups: listing, type, state and committed offsets.
 
-Decided here: when a group listing is provably complete. Without DESCRIBE on the cluster brokers leave
-groups out and report no error, so the caller's permissions are read, too.
+Decided here: when a group listing is provably complete, and which answers are positions, which say that
+there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out and report
+no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators are asked by
+worker processes (worker_process.py says why).
 """
 
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka import group_offsets
-from reconciler.kafka.futures import Deadline, failed_with, failure_of, is_final, reason_of, wait_all
-from reconciler.kafka.group_offsets import NO_ANSWER, Positions
+from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import ClientPool
+from reconciler.kafka.worker_process import Clients, WorkerPool
 from reconciler.model.fingerprint import fingerprint
+from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+
+Positions = dict[tuple[str, int], int | Unknown | None]
+"""Committed offsets of one group by topic and partition; None: requested by name and not committed."""
+
+Commit = tuple[str, int, int]
+"""Topic, partition, committed offset."""
+
+PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
+"""Partitions of each group, never an empty list; None: every commit of the group."""
+
+NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
+NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
+
+_Fetched = dict[str, tuple[Positions | Unknown, bool]]
+"""The positions of each group, and whether a retry would not change them."""
+
+_NO_COMMIT = (-1001, -1)
+_TRIES = 2
+_GROUPS_IN_FLIGHT = 500
+_PAUSE_S = 0.25
+# The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less exact.
+_LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _STATES = {
@@ -90,21 +116,39 @@ def read_groups(
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
         reason = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
         return {group: unknown_group(group, reason) for group in requested}
-    listed = tuple(group for group in requested if group in listing.groups)
+    listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(
-        group for group in requested if group not in listing.groups or listing.groups[group].state is GroupState.UNKNOWN
+        group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
     answer = session.readers.call(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
     states, positions = answer or ({}, {})
     facts = {}
     for group in requested:
-        known = listing.groups.get(group)
-        if known is None:
-            facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
-        else:
+        if group in listed:
+            known = listing.groups[group]
             state = states.get(group, NO_ANSWER) if group in uncertain else known.state
-            facts[group] = _with_commits(replace(known, state=state), positions.get(group, NO_ANSWER))
+            facts[group] = _with_commits(replace(known, state=state), positions.get(group, (NO_ANSWER, False))[0])
+        else:
+            facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
     return facts
+
+
+def fetch(workers: WorkerPool, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
+    """Each group's positions, or why they could not be read."""
+    return {group: answer for group, (answer, _is_final) in _fetch(workers, requested, timeout_s).items()}
+
+
+def read_commits(
+    session: KafkaSession, groups: Sequence[str], *, isolated: bool
+) -> Iterator[dict[str, list[Commit] | Unknown]]:
+    """All commits of each group, a few hundred groups at a time.
+
+    `isolated`: send from a worker process. Otherwise the library may kill this process while a
+    coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the driver.
+    """
+    for part in batched(groups, _GROUPS_IN_FLIGHT):
+        read = _read_isolated(session, part) if isolated else _read_in_process(session, part)
+        yield {group: _commits(read.get(group, NAMELESS)) for group in part}
 
 
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
@@ -187,18 +231,18 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
 
 
 def _ask_coordinators(
-    clients: ClientPool, groups: tuple[Sequence[str], Sequence[str]], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unknown], dict[str, Positions | Unknown]]:
+    clients: Clients, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+) -> tuple[dict[str, GroupState | Unknown], _Fetched]:
     """For a worker process: states of the first groups, positions of the second."""
-    client = clients.client
-    uncertain, listed = groups
+    client = clients[0]
+    uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
     described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}
-    commits = group_offsets.send(client, dict.fromkeys(listed), timeout_s)
-    wait_all(client, (*described.values(), *commits.values()), deadline)
+    fetched = _send_offset_fetches(client, requested, timeout_s)
+    wait_all(client, (*described.values(), *fetched.values()), deadline)
     return (
         {group: _state(future) for group, future in described.items()},
-        {group: group_offsets.positions(future) for group, future in commits.items()},
+        {group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()},
     )
 
 
@@ -210,20 +254,20 @@ def _state(future: Future[Any]) -> GroupState | Unknown:
 
 
 def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknown) -> GroupFacts:
-    reason = incomplete
-    if reason is None and isinstance(state, Unknown):
-        reason = state
-    elif reason is None and state is not GroupState.DEAD:
-        reason = Unknown(f"the group is not listed, yet its coordinator says {state}")
-    if reason is None:
+    if incomplete is None and state is GroupState.DEAD:
         return replace(unknown_group(group, Unknown("there is no such group")), listed=False)
+    reason = Unknown(f"the group is not listed, yet its coordinator says {state}")
+    if incomplete is not None:
+        reason = incomplete
+    elif isinstance(state, Unknown):
+        reason = state
     return replace(unknown_group(group, reason), state=state)
 
 
 def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFacts:
     if facts.type is GroupType.HIDDEN:
         facts = replace(facts, type=_NO_TYPE)
-    commits = group_offsets.commits(positions)
+    commits = _commits(positions)
     if isinstance(commits, Unknown):
         return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
     return replace(
@@ -232,3 +276,79 @@ def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFac
         commit_topics=len({topic for topic, _, _ in commits}),
         fingerprint=fingerprint(commits),
     )
+
+
+def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
+    """Send one request per group without waiting. To be called where a crash is survived."""
+    futures: dict[str, Future[Any]] = {}
+    for group, partitions in requested.items():
+        names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
+        request = [ConsumerGroupTopicPartitions(group, names)]
+        futures |= client.list_consumer_group_offsets(request, request_timeout=timeout_s)
+    return futures
+
+
+def _positions(future: Future[Any]) -> Positions | Unknown:
+    """One group's answer as facts. Some offsets below zero mean "no commit"; the others mean nothing."""
+    failure = failure_of(
+        future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
+    )
+    if failure is not None:
+        return failure
+    read: Positions = {}
+    for answer in future.result().topic_partitions or ():
+        offset: int | Unknown | None = answer.offset
+        if answer.error is not None:
+            offset = Unknown(f"the group's commit could not be read: {reason_of(answer.error)}")
+        elif answer.offset < 0:
+            offset = None if answer.offset in _NO_COMMIT else Unknown(f"the group's commit reads as {answer.offset}")
+        read[answer.topic, answer.partition] = offset
+    return read
+
+
+def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
+    """All commits of a group. One position that is Unknown makes all of them Unknown."""
+    if isinstance(read, Unknown):
+        return read
+    known: list[Commit] = []
+    for (topic, number), committed in read.items():
+        if isinstance(committed, Unknown):
+            return Unknown(f"{topic}[{number}]: {committed.reason}")
+        if committed is not None:
+            known.append((topic, number, committed))
+    return known
+
+
+def _fetch(workers: WorkerPool, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
+    """A worker process that dies is replaced once: a new client looks up the coordinators again."""
+    fetched: _Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
+    named = {group: partitions for group, partitions in requested.items() if group}
+    answer = workers.call(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
+    return fetched if answer is None else fetched | answer[1]
+
+
+def _read_in_process(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
+    def send_all(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
+
+    answers = session.read([group for group in groups if group], send_all)
+    return {group: _positions(future) for group, future in answers.items()}
+
+
+def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
+    """Read all groups at once, then the failed ones per coordinator: a moving one must not fail the others."""
+    fetched: _Fetched = {}
+    deadline = session.deadline()
+    parts: list[Sequence[str]] = [groups]
+    while parts and not deadline.passed:
+        for part in parts:
+            limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
+            fetched |= _fetch(session.readers, dict.fromkeys(part), limit_s)
+        by_coordinator: dict[int, list[str]] = {}
+        for group, (_, final) in fetched.items():
+            if not final:
+                by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
+        parts = list(by_coordinator.values())
+        if parts:
+            time.sleep(min(_PAUSE_S, deadline.remaining_s))
+    return {group: answer for group, (answer, _) in fetched.items()}

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
 from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, call_with_retry, failed_with, failure_of
-from reconciler.kafka.group_offsets import NO_ANSWER
+from reconciler.kafka.groups import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
-from reconciler.kafka.worker_process import ClientPool
+from reconciler.kafka.worker_process import Clients
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
@@ -25,19 +26,6 @@ _PER_CALL = 500
 _TRIES = 2
 _MAX_NAMES = 2_000
 """Of a selection of every name, the names whose permissions are read: they are granted by name or prefix."""
-
-_NO_LISTING = (
-    "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
-)
-_NO_TOPIC = "these topics cannot be seen: policies that select them are blocked"
-_NO_CONFIG = "it is unknown whether these topics are compacted: their floors are blocked"
-_NO_GROUP = "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal"
-_NO_COMMIT_LOG = (
-    "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
-)
-_NO_CLOCK = "the purge clock cannot be read: policies with `every` are blocked"
-_NO_INTENT = "no intent can be stored, so apply sends nothing"
-_NO_HISTORY = "the actions of an interrupted run cannot be read: the next run does not report them"
 
 
 class Role(StrEnum):
@@ -116,20 +104,33 @@ def requirements(required: RequiredAccess) -> list[Requirement]:
     commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
     # A policy with `every` reads the journal.
     has_clock = any(request.last_purge for request in request.topics)
+    # What does not work without each of them.
+    no_listing = "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
+    no_topic = "these topics cannot be seen: policies that select them are blocked"
+    no_config = "it is unknown whether these topics are compacted: their floors are blocked"
+    no_group = (
+        "the positions of these groups cannot be read: floors on their topics are blocked, and so is their removal"
+    )
+    no_commit_log = (
+        "the last activity of groups cannot be read, nor groups that no list shows: removals and floors are blocked"
+    )
+    no_clock = "the purge clock cannot be read: policies with `every` are blocked"
+    no_intent = "no intent can be stored, so apply sends nothing"
+    no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
     return [
-        Requirement(plan, "DESCRIBE", "cluster", [EVERY], _NO_LISTING),
-        Requirement(plan, "DESCRIBE", "topic", described, _NO_TOPIC),
-        Requirement(plan, "DESCRIBE_CONFIGS", "topic", floors, _NO_CONFIG),
-        Requirement(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, _NO_GROUP),
-        Requirement(plan, "READ", "topic", commit_log, _NO_COMMIT_LOG),
-        Requirement(plan, "READ", "topic", journal if has_clock else [], _NO_CLOCK),
+        Requirement(plan, "DESCRIBE", "cluster", [EVERY], no_listing),
+        Requirement(plan, "DESCRIBE", "topic", described, no_topic),
+        Requirement(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
+        Requirement(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
+        Requirement(plan, "READ", "topic", commit_log, no_commit_log),
+        Requirement(plan, "READ", "topic", journal if has_clock else [], no_clock),
         Requirement(apply, "DELETE", "topic", required.purges, "apply cannot delete these topics' records"),
         Requirement(apply, "DELETE", "group", required.removals, "apply cannot remove these groups"),
-        Requirement(apply, "READ", "topic", [] if has_clock else journal, _NO_HISTORY),
-        Requirement(apply, "WRITE", "topic", journal, _NO_INTENT),
+        Requirement(apply, "READ", "topic", [] if has_clock else journal, no_history),
+        Requirement(apply, "WRITE", "topic", journal, no_intent),
         Requirement(elections, "ALTER", "cluster", to_elect, "apply cannot elect leaders"),
-        Requirement(elections, "READ", "topic", journal if to_elect else [], _NO_HISTORY),
-        Requirement(elections, "WRITE", "topic", journal if to_elect else [], _NO_INTENT),
+        Requirement(elections, "READ", "topic", journal if to_elect else [], no_history),
+        Requirement(elections, "WRITE", "topic", journal if to_elect else [], no_intent),
     ]
 
 
@@ -167,14 +168,18 @@ def check(
     """
     visible = {"cluster": [""], "topic": topics, "group": groups}
     rows = [(requirement, requirement.names(visible[requirement.resource])) for requirement in requirements(required)]
-    held: dict[str, Operations] = {}
-    for resource, read in (("cluster", _cluster), ("topic", _topics), ("group", _groups)):
-        names = {name for row, names in rows if row.resource == resource for name in names}
-        held[resource] = read(session, sorted(names))
+    names: dict[str, set[str]] = {resource: set() for resource in visible}
+    for requirement, selected in rows:
+        names[requirement.resource].update(selected)
+    held = {
+        "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster)),
+        "topic": _operations(session.read(sorted(names["topic"]), partial(send_descriptions, permissions=True))),
+        "group": _read_groups(session, sorted(names["group"])),
+    }
     permissions: list[Permission] = []
-    for requirement, requested in rows:
+    for requirement, selected in rows:
         operations = held[requirement.resource]
-        existing = {name: operations[name] for name in requested if name in operations}
+        existing = {name: operations[name] for name in selected if name in operations}
         unread = {name: fact.reason for name, fact in existing.items() if isinstance(fact, Unknown)}
         missing = (
             name
@@ -210,27 +215,16 @@ def _beyond(held: Mapping[str, Operations], journal: str | None) -> Iterator[str
             yield f"{operation} on {count} of {len(held[resource])} {resource}s"
 
 
-def _cluster(session: KafkaSession, names: Sequence[str]) -> Operations:
-    def send(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        described = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
-        return dict.fromkeys(names, described)
-
-    return _operations(session.read(names, send))
+def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+    return dict.fromkeys(names, client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s))
 
 
-def _topics(session: KafkaSession, names: Sequence[str]) -> Operations:
-    def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return send_descriptions(client, part, limit_s, permissions=True)
-
-    return _operations(session.read(names, send))
-
-
-def _groups(session: KafkaSession, names: Sequence[str]) -> Operations:
+def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
     answer = session.readers.call(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
-def _groups_in_worker(clients: ClientPool, names: Sequence[str], deadline: Deadline) -> Operations:
+def _groups_in_worker(clients: Clients, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
         for groups in batched(part, _PER_CALL):
@@ -239,7 +233,7 @@ def _groups_in_worker(clients: ClientPool, names: Sequence[str], deadline: Deadl
             )
         return answers
 
-    return _operations(call_with_retry(clients.client, names, send, deadline=deadline))
+    return _operations(call_with_retry(clients[0], names, send, deadline=deadline))
 
 
 def _operations(answers: Mapping[str, Future[Any]]) -> Operations:

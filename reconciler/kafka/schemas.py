@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from reconciler.kafka.group_offsets import Commit
+from reconciler.kafka.groups import Commit
 from reconciler.kafka.offsets import Answers, OffsetsRequest
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.snapshot import Unknown

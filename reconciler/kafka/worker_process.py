@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection as PipeEnd
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
-class ClientPool:
+class Clients(dict[int, AdminClient]):
     """The clients of a worker process, opened when first needed.
 
     A broker answers the requests of one connection in order: several clients serve requests that wait.
@@ -36,19 +36,13 @@ class ClientPool:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._clients: list[AdminClient] = []
 
-    @property
-    def client(self) -> AdminClient:
-        return self.clients(1)[0]
-
-    def clients(self, count: int) -> Sequence[AdminClient]:
-        while len(self._clients) < count:
-            self._clients.append(admin(self._connection))
-        return self._clients[:count]
+    def __missing__(self, number: int) -> AdminClient:
+        client = self[number] = admin(self._connection)
+        return client
 
 
-Work = Callable[[ClientPool, Argument, Deadline], Result]
+Work = Callable[[Clients, Argument, Deadline], Result]
 """A module's function: pickled by its name, its argument and result by value."""
 
 _LOG = logging.getLogger(__name__)
@@ -75,11 +69,8 @@ class WorkerPool:
         attempts. Its requests may have been carried out.
         """
         deadline = Deadline.after(timeout_s)
-        answer: Result | None = None
-        while tries > 0 and answer is None and not deadline.passed:
-            tries -= 1
-            answer = self._call_once((work, argument, deadline.remaining_s))
-        return answer
+        answers = (self._call_once((work, argument, deadline.remaining_s)) for _ in range(tries) if not deadline.passed)
+        return next((answer for answer in answers if answer is not None), None)
 
     def close(self) -> None:
         """End the processes; the next call starts new ones."""
@@ -148,7 +139,7 @@ def serve(descriptor: int) -> None:
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, received), daemon=True).start()
-    clients = ClientPool(received.get())
+    clients = Clients(received.get())
     while True:
         work, argument, timeout_s = received.get()
         pipe.send(work(clients, argument, Deadline.after(timeout_s)))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.group_offsets import read_commits
+from reconciler.kafka.groups import read_commits
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
 from reconciler.kafka.schemas import commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession

@@ -17,7 +17,7 @@ import pytest
 from reconciler.kafka import worker_process
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.group_offsets import fetch, read_commits
+from reconciler.kafka.groups import fetch, read_commits
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.worker_process import WorkerPool
 from reconciler.model.election import Election
