@@ -1,7 +1,7 @@
 """Checks whether a cluster lets the manifests be planned and applied: versions, clock, permissions. Reads only.
 
 Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
-permissions.py reads the permissions, acls.py computes the grants. Nothing here prints.
+permissions.py reads the permissions. Nothing here prints.
 """
 
 import logging

@@ -1,12 +1,16 @@
-"""Which permissions the manifests require, and which of them the caller holds. Reads only.
+"""Which permissions the manifests require, which of them the caller holds, and their grants. Reads only.
 
 Brokers answer a description with the operations that the caller may use. A permission that could not
-be read is Unknown, neither held nor missing. acls.py turns the requirements into grants.
+be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply, elections), as
+kafka-acls commands. A prefix is granted only where no excepted or protected name has it; any other
+pattern becomes its current matches, because ACLs have no patterns.
 """
 
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +26,9 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
 
+ALL = "*"
+_PREFIX_PATTERN = re.compile(r"(?!regex:)([^*?\[]+)\*")
+_LITERAL = re.compile(r"[^*?\[]*")
 _PER_CALL = 500
 _TRIES = 2
 _MAX_NAMES = 2_000
@@ -103,7 +110,7 @@ def requirements(required: RequiredAccess) -> list[Requirement]:
     described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
     commit_log = [Selection(selectors=(Selector(COMMIT_LOG_TOPIC),))] if request.commit_log else []
     # A policy with `every` reads the journal.
-    has_clock = any(request.last_purge for request in request.topics)
+    has_clock = any(part.last_purge for part in request.topics)
     # What does not work without each of them.
     no_listing = "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
     no_topic = "these topics cannot be seen: policies that select them are blocked"
@@ -248,3 +255,85 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
         elif not failed_with(answer, GONE):
             operations[name] = frozenset() if failed_with(answer, DENIED) else failure
     return operations
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """A cluster, or topics or groups by name or by prefix."""
+
+    type: str
+    name: str = ""
+    prefixed: bool = False
+
+    def covers(self, other: "Resource") -> bool:
+        """Whether a grant for all names, or for a prefix, makes the grant for `other` redundant."""
+        if self == other or self.type != other.type:
+            return False
+        return self.name == ALL or (self.prefixed and other.name != ALL and other.name.startswith(self.name))
+
+
+Grants = Mapping[Resource, frozenset[str]]
+"""Resource → operations, as kafka-acls spells them."""
+
+
+def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
+    """The grants for a principal of that purpose, none of which another one covers."""
+    if purpose is Role.ELECTIONS:
+        # The other policies belong to the other principals.
+        metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
+        required = replace(required, needs=ScanRequest(topics=metadata_only), purges=(), removals=())
+    granted: dict[Resource, set[str]] = {}
+    for requirement in requirements(required):
+        if requirement.purpose in (Role.PLAN, purpose):
+            # DESCRIBE_CONFIGS → DescribeConfigs
+            operation = requirement.operation.title().replace("_", "")
+            for resource in _resources(requirement, {"topic": topics, "group": groups}):
+                granted.setdefault(resource, set()).add(operation)
+    necessary = {
+        resource: frozenset(operations.difference(*(granted[wide] for wide in granted if wide.covers(resource))))
+        for resource, operations in sorted(granted.items())
+    }
+    return {resource: operations for resource, operations in necessary.items() if operations}
+
+
+def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> Iterator[str]:
+    """One shell command per set of operations. `admin.properties` holds the administrator's connection."""
+    servers = shlex.quote(",".join(bootstrap_servers))
+    head = f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add --allow-principal {shlex.quote(principal)}"
+    by_kind: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
+    for resource, operations in granted.items():
+        by_kind.setdefault((resource.type, resource.prefixed, tuple(sorted(operations))), []).append(resource.name)
+    for (kind, prefixed, sorted_operations), names in by_kind.items():
+        words = [head, *(f"--operation {operation}" for operation in sorted_operations)]
+        words += ["--cluster"] if kind == "cluster" else [f"--{kind} {shlex.quote(name)}" for name in names]
+        yield " ".join([*words, "--resource-pattern-type prefixed"] if prefixed else words)
+
+
+def _resources(requirement: Requirement, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
+    """Reads are harmless, so a pattern of theirs that is no prefix gets a grant for all names."""
+    kind, is_deletion = requirement.resource, requirement.operation == "DELETE"
+    for selection in requirement.selections:
+        for selector in selection.selectors:
+            prefix = _PREFIX_PATTERN.fullmatch(selector.text)
+            if kind == "cluster":
+                yield Resource(kind)
+            elif prefix and not (is_deletion and _may_except(selection, prefix[1])):
+                yield Resource(kind, prefix[1], prefixed=True)
+            elif is_deletion:
+                narrowed = replace(selection, selectors=(selector,))
+                yield from (Resource(kind, name) for name in narrowed.matching(names[kind]))
+            else:
+                yield Resource(kind, ALL if selector.is_pattern else selector.text)
+
+
+def _may_except(selection: Selection, prefix: str) -> bool:
+    """Whether the selection may leave out a name with this prefix."""
+
+    def may_match(selector: Selector) -> bool:
+        literal = _LITERAL.match(selector.text)
+        assert literal is not None
+        overlaps = literal[0].startswith(prefix) or (selector.is_pattern and prefix.startswith(literal[0]))
+        return overlaps or selector.text.startswith("regex:")
+
+    hidden = selection.patterns_skip_underscore and prefix.startswith("_")
+    return hidden or any(map(may_match, selection.excluding))
