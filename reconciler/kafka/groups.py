@@ -58,7 +58,6 @@ _STATES = {
 _RIGHT = "DESCRIBE on the cluster"
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
-_NO_TYPE = Unknown("the broker did not tell the group's type")
 _LISTING_SHARE = 2 / 3
 """Share of the time that the listing may take before a request; its coordinators answer in the rest."""
 
@@ -83,10 +82,8 @@ def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | Non
     Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is incomplete then.
     """
     answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
-    groups, incomplete = _listed(answers[_LISTING])
     cluster = answers[_CLUSTER]
-    if incomplete is None:
-        incomplete = _describe_right(cluster)
+    groups, incomplete = _listed(answers[_LISTING], cluster)
     # What makes the listing incomplete blocks the same policies as hidden ids would, and the old call
     # hangs on brokers that are away.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
@@ -146,8 +143,16 @@ def read_commits(
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
     coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the driver.
     """
+
+    def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
+
     for part in batched(groups, _GROUPS_IN_FLIGHT):
-        read = _read_isolated(session, part) if isolated else _read_in_process(session, part)
+        if isolated:
+            read = _read_isolated(session, part)
+        else:
+            answers = session.read([group for group in part if group], send)
+            read = {group: _positions(future) for group, future in answers.items()}
         yield {group: _commits(read.get(group, NAMELESS)) for group in part}
 
 
@@ -178,12 +183,12 @@ def _is_complete(answer: Future[Any]) -> bool:
     return is_final(answer) and (answer.exception() is not None or not getattr(answer.result(), "errors", None))
 
 
-def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
+def _listed(listing: Future[Any], cluster: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
-    failure = failure_of(answer, right=_RIGHT, prefix="the group listing failed: ")
-    if failure is not None:
-        return {}, failure
-    result = answer.result()
+    incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
+    if incomplete is not None:
+        return {}, incomplete
+    result = listing.result()
     groups: dict[str, GroupFacts] = {}
     for entry in result.valid or ():
         facts = GroupFacts(
@@ -199,17 +204,12 @@ def _listed(answer: Future[Any]) -> tuple[dict[str, GroupFacts], Unknown | None]
     if result.errors:
         reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
         return groups, Unknown(f"the group listing is incomplete: {reasons}")
-    return groups, None
-
-
-def _describe_right(answer: Future[Any]) -> Unknown | None:
     may_lack = "the group listing may lack groups: "
-    failure = failure_of(answer, prefix=f"{may_lack}the caller's rights are unknown, ")
-    if failure is not None:
-        return failure
-    if not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(answer.result().authorized_operations or ()):
-        return Unknown(f"{may_lack}the right {_RIGHT} is missing")
-    return None
+    incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
+    held = cluster.result().authorized_operations or () if incomplete is None else ()
+    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(held):
+        incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
+    return groups, incomplete
 
 
 def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
@@ -266,7 +266,7 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
 
 def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFacts:
     if facts.type is GroupType.HIDDEN:
-        facts = replace(facts, type=_NO_TYPE)
+        facts = replace(facts, type=Unknown("the broker did not tell the group's type"))
     commits = _commits(positions)
     if isinstance(commits, Unknown):
         return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
@@ -325,14 +325,6 @@ def _fetch(workers: WorkerPool, requested: PartitionsByGroup, timeout_s: float) 
     named = {group: partitions for group, partitions in requested.items() if group}
     answer = workers.call(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
     return fetched if answer is None else fetched | answer[1]
-
-
-def _read_in_process(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
-    def send_all(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
-
-    answers = session.read([group for group in groups if group], send_all)
-    return {group: _positions(future) for group, future in answers.items()}
 
 
 def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:

@@ -5,7 +5,7 @@ the topic. What the lines say is decided in journal/entry.py.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from threading import Lock
 from typing import Any
@@ -65,9 +65,13 @@ class JournalTopic:
                     },
                 )
                 for key, line in lines:
-                    _produce(self._producer, self._topic, key.encode(), line, on_delivery)
+                    while True:
+                        with contextlib.suppress(BufferError):
+                            self._producer.produce(self._topic, line, key.encode(), on_delivery=on_delivery)
+                            break
+                        self._producer.poll(_POLL_S)
                 unacknowledged = self._producer.flush(self._session.timeout_s)
-            except (KafkaException, BufferError, ClusterUnreachable) as error:
+            except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
             if failures or unacknowledged:
                 # Lines in flight may still arrive: an extra intent is harmless, a missing one is not.
@@ -160,11 +164,3 @@ def create_topic(session: KafkaSession, topic: str, *, retention_ms: int) -> Non
     error = answer.exception() if answer.done() else TimeoutError("no answer in time")
     if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
         raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")
-
-
-def _produce(producer: Producer, topic: str, key: bytes, line: bytes, on_delivery: Callable[..., None]) -> None:
-    while True:
-        with contextlib.suppress(BufferError):
-            producer.produce(topic, line, key, on_delivery=on_delivery)
-            return
-        producer.poll(_POLL_S)

@@ -5,7 +5,7 @@ incomplete. A listing without an error proves nothing by itself: a caller withou
 shorter list.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ COMMIT_LOG_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
 """The broker's internal topics. A description says which topics are internal; a listing does not."""
 
-_NAMES_PER_CALL = 1_000
+_PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
 
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
@@ -72,7 +72,7 @@ def list_topics(session: KafkaSession) -> TopicListing:
                 PartitionFacts(
                     partition=TopicPartition(name, number),
                     topic_id=NOT_ASKED,
-                    leader=_listed_leader(metadata),
+                    leader=metadata.leader if metadata.leader >= 0 else _leaderless(metadata.error),
                     replicas=tuple(metadata.replicas),
                     in_sync=tuple(metadata.isrs),
                 )
@@ -100,7 +100,7 @@ def describe(
 ) -> dict[str, Described | Unknown | None]:
     """Topics as they are now. None: a broker said that there is no such topic.
 
-    `partitions`: known ones by topic, which keep the calls small.
+    `partitions`: as of `send_descriptions`.
     """
     send = partial(send_descriptions, partitions=partitions)
     answers = session.read(sorted(set(names)), send, deadline=deadline)
@@ -168,19 +168,38 @@ def send_descriptions(
     partitions: Mapping[str, Sequence[object]] | None = None,
     permissions: bool = False,
 ) -> dict[str, Future[Any]]:
-    """Send DescribeTopics. `partitions`: known ones, which keep calls small. `permissions`: ask for them, too."""
+    """Send DescribeTopics, with `permissions` for the caller's, too.
+
+    `partitions`: known ones by topic. A call has about 4,000: a topic counts as four at least, and so does
+    one of unknown size.
+    """
     answers: dict[str, Future[Any]] = {}
-    for part in _by_size(names, partitions or {}):
-        answers |= client.describe_topics(
-            TopicCollection(part), include_authorized_operations=permissions, request_timeout=limit_s
-        )
+    ends = accumulate(max(4, len((partitions or {}).get(name, ()))) for name in names)
+    for _, part in groupby(zip(names, ends, strict=True), key=lambda item: item[1] // _PARTITIONS_PER_CALL):
+        topics = TopicCollection([name for name, _ in part])
+        answers |= client.describe_topics(topics, include_authorized_operations=permissions, request_timeout=limit_s)
     return answers
 
 
 def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, frozenset[str] | Unknown]:
     """`cleanup.policy` of each topic. Rights: DESCRIBE_CONFIGS on the topic."""
-    answers = session.read(sorted(set(names)), _send_describe_configs)
-    return {name: _policy(future) for name, future in answers.items()}
+
+    def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
+        calls = (client.describe_configs(list(some), request_timeout=limit_s) for some in batched(resources, _PER_CALL))
+        return {resource.name: future for call in calls for resource, future in call.items()}
+
+    policies: dict[str, frozenset[str] | Unknown] = {}
+    for name, future in session.read(sorted(set(names)), send).items():
+        failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
+        entry = future.result().get("cleanup.policy") if failure is None else None
+        if failure is not None:
+            policies[name] = failure
+        elif entry is None or entry.value is None:
+            policies[name] = Unknown("cleanup.policy: not among the topic's configs")
+        else:
+            policies[name] = frozenset(word.strip() for word in entry.value.split(",") if word.strip())
+    return policies
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:
@@ -190,6 +209,12 @@ def topic_id_text(topic_id: Any) -> str | Unknown:
     """
     text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
     return Unknown("the brokers give topics no id") if text.strip("A") == "" else text
+
+
+def _leaderless(error: KafkaError | None) -> Unknown | None:
+    if error is None or error.code() == KafkaError.LEADER_NOT_AVAILABLE:
+        return None
+    return Unknown(f"leader: {error.str()}")
 
 
 def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
@@ -219,29 +244,3 @@ def _listed_leader(metadata: Any) -> int | Unknown | None:
     if metadata.error is None or metadata.error.code() == KafkaError.LEADER_NOT_AVAILABLE:
         return None
     return Unknown(f"leader: {metadata.error.str()}")
-
-
-def _send_describe_configs(client: AdminClient, names: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-    answers: dict[str, Future[Any]] = {}
-    for part in batched(names, _NAMES_PER_CALL):
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        described = client.describe_configs(resources, request_timeout=limit_s)
-        answers.update((resource.name, future) for resource, future in described.items())
-    return answers
-
-
-def _policy(future: Future[Any]) -> frozenset[str] | Unknown:
-    failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
-    if failure is not None:
-        return failure
-    entry = future.result().get("cleanup.policy")
-    if entry is None or entry.value is None:
-        return Unknown("cleanup.policy: not among the topic's configs")
-    return frozenset(word.strip() for word in entry.value.split(",") if word.strip())
-
-
-def _by_size(names: Sequence[str], partitions: Mapping[str, Sequence[object]]) -> Iterator[list[str]]:
-    """Parts of about 4,000 partitions; a topic counts as four at least, and so does one of unknown size."""
-    ends = accumulate(max(4, len(partitions.get(name, ()))) for name in names)
-    for _, part in groupby(zip(names, ends, strict=True), key=lambda item: item[1] // _PARTITIONS_PER_CALL):
-        yield [name for name, _ in part]

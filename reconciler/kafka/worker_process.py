@@ -138,17 +138,16 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(pipe, received), daemon=True).start()
+
+    def receive() -> None:
+        try:
+            while True:
+                received.put(pipe.recv())
+        finally:  # the parent is gone: the process ends, also during a request
+            os._exit(1)
+
+    threading.Thread(target=receive, daemon=True).start()
     clients = Clients(received.get())
     while True:
         work, argument, timeout_s = received.get()
         pipe.send(work(clients, argument, Deadline.after(timeout_s)))
-
-
-def _receive(pipe: "PipeEnd[Any, Any]", received: queue.SimpleQueue[Any]) -> None:
-    """Receive the parent's messages; when it is gone, end the process, also during a request."""
-    try:
-        while True:
-            received.put(pipe.recv())
-    finally:
-        os._exit(1)
