@@ -13,7 +13,7 @@ from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import connect, topics
+from reconciler.kafka import topics
 from reconciler.kafka.error_mapping import Operation, item_answer
 from reconciler.kafka.futures import Deadline, kafka_error
 from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
@@ -48,10 +48,6 @@ class KafkaGateway:
     def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:
         self.session = session
         self._cluster_id = cluster_id
-
-    def cluster_id(self) -> str:
-        """Raises ClusterUnreachable where no broker answers in time."""
-        return connect.cluster_id(self.session.connection)
 
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
@@ -143,10 +139,6 @@ class KafkaGateway:
     def refresh(self) -> None:
         """Drop the clients, and with them the leaders and coordinators that they remember."""
         self.session.refresh()
-
-    def close(self) -> None:
-        """Close the session."""
-        self.session.close()
 
 
 def _delete_in_worker(clients: Clients, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:

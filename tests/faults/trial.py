@@ -152,7 +152,7 @@ class _Driver:
                 tuning=self.tuning,
             )
         finally:
-            gateway.close()
+            gateway.session.close()
 
     def apply(self, plan: Plan, stop: Callable[[], bool] = lambda: False) -> list[Outcome]:
         checked = self.recheck_plan(plan)

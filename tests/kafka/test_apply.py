@@ -34,7 +34,7 @@ pytestmark = pytest.mark.brokers
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 def connection(cluster: Cluster) -> Connection:

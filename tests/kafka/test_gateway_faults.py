@@ -34,7 +34,7 @@ pytestmark = pytest.mark.brokers
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
