@@ -1,13 +1,13 @@
-"""Deadlines, interruptible waits and retries for admin futures.
+"""Deadlines, interruptible waits and failures of admin futures.
 
 The client library's futures and blocking calls have no common deadline, and they do not let Ctrl-C
-through. Which failures are worth a retry is decided by the caller.
+through.
 """
 
 import errno
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -38,7 +38,6 @@ _REASONS = {
 """Our own words for some errors."""
 
 _SLICE_S = 0.05
-_PAUSE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,35 +82,6 @@ def is_final(future: Future[Any]) -> bool:
     """Whether a done call succeeded, or failed with an error that a retry would not change."""
     error = future.exception()
     return error is None or code_of(error) in FINAL
-
-
-def call_with_retry(
-    client: AdminClient,
-    items: Sequence[Item],
-    call: Callable[[AdminClient, Sequence[Item], float], Mapping[Item, Future[Any]]],
-    *,
-    is_final: Callable[[Future[Any]], bool] = is_final,
-    deadline: Deadline,
-) -> dict[Item, Future[Any]]:
-    """The last answer for each item, after retries until it is final or the deadline has passed.
-
-    `call` sends one request for some items, with a timeout in seconds. An attempt takes at most a
-    third of the time: the library sends lookups to any broker that looks alive, a frozen broker looks
-    alive until its first request times out, and facts of other brokers must not be lost with it.
-    """
-    attempt_s = deadline.remaining_s / 3
-    answers: dict[Item, Future[Any]] = {}
-    pending = list(items)
-    while pending and (not deadline.passed or not answers):
-        limit_s = max(_SLICE_S, min(attempt_s, deadline.remaining_s))
-        futures = call(client, pending, limit_s)
-        wait_all(client, futures.values(), deadline)
-        # A partial earlier answer is worth more than a later call without any answer.
-        answers.update((item, future) for item, future in futures.items() if future.done() or item not in answers)
-        pending = [item for item in pending if not (answers[item].done() and is_final(answers[item]))]
-        if pending:
-            time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return answers
 
 
 def kafka_error(error: object) -> KafkaError | None:

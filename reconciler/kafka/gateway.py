@@ -19,7 +19,6 @@ from reconciler.kafka.futures import Deadline, kafka_error
 from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import Clients
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult, ResponseAction
@@ -127,7 +126,7 @@ class KafkaGateway:
         try:
             # No timeout arguments: this library version answers them with SystemError. The client's
             # socket.timeout.ms is the timeout.
-            answer = self.session.controller_client().elect_leaders(ElectionType[election.name], request)
+            answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
             results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
         except ClusterUnreachable as error:
             return dict.fromkeys(requested, _unsent(error))
@@ -141,14 +140,16 @@ class KafkaGateway:
         self.session.refresh()
 
 
-def _delete_in_worker(clients: Clients, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
+def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, tuple[int, str]]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
         for index in range(min(_CONNECTIONS_PER_COORDINATOR, len(groups))):
             share = list(groups[index::_CONNECTIONS_PER_COORDINATOR])
-            futures |= clients[index].delete_consumer_groups(share, request_timeout=max(0.1, deadline.remaining_s))
+            futures |= session.client(f"removals {index}").delete_consumer_groups(
+                share, request_timeout=max(0.1, deadline.remaining_s)
+            )
         return futures
 
     return _codes(groups, send, deadline)

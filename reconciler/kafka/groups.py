@@ -3,7 +3,7 @@
 Decided here: when a group listing is provably complete, and which answers are positions, which say that
 there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out and report
 no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators are asked by
-worker processes (worker_process.py says why).
+worker processes (session.py says why).
 """
 
 import time
@@ -19,8 +19,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
-from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import Clients, WorkerPool
+from reconciler.kafka.session import KafkaSession, WorkerPool
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
@@ -231,10 +230,10 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
 
 
 def _ask_coordinators(
-    clients: Clients, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
 ) -> tuple[dict[str, GroupState | Unknown], _Fetched]:
     """For a worker process: states of the first groups, positions of the second."""
-    client = clients[0]
+    client = session.client("coordinators")
     uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
     described = client.describe_consumer_groups(list(uncertain), request_timeout=timeout_s) if uncertain else {}

@@ -157,7 +157,7 @@ def create_topic(session: KafkaSession, topic: str, *, retention_ms: int) -> Non
     """
     configs = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
     request = NewTopic(topic, num_partitions=1, config=configs)
-    client = session.controller_client()
+    client = session.client("controller")
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]
     wait_all(client, (answer,), deadline)

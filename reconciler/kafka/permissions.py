@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, call_with_retry, failed_with, failure_of
+from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, failed_with, failure_of
 from reconciler.kafka.groups import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
-from reconciler.kafka.worker_process import Clients
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import Unknown
@@ -231,7 +230,7 @@ def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
-def _groups_in_worker(clients: Clients, names: Sequence[str], deadline: Deadline) -> Operations:
+def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
         for groups in batched(part, _PER_CALL):
@@ -240,7 +239,7 @@ def _groups_in_worker(clients: Clients, names: Sequence[str], deadline: Deadline
             )
         return answers
 
-    return _operations(call_with_retry(clients[0], names, send, deadline=deadline))
+    return _operations(session.read(names, send, deadline=deadline))
 
 
 def _operations(answers: Mapping[str, Future[Any]]) -> Operations:

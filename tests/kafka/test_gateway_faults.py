@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import worker_process
+from reconciler.kafka import session
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import fetch, read_commits
-from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import WorkerPool
+from reconciler.kafka.session import KafkaSession, WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult, ResponseAction
@@ -238,7 +237,7 @@ def test_a_worker_with_an_outstanding_answer_is_not_reused(monkeypatch: pytest.M
     def interrupt(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(worker_process._Worker, "call", interrupt)
+    monkeypatch.setattr(session._Worker, "call", interrupt)
     workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
     with pytest.raises(KeyboardInterrupt):
         fetch(workers, {"group": None}, timeout_s=1)

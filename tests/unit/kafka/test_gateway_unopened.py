@@ -11,7 +11,7 @@ import pytest
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import connect, worker_process
+from reconciler.kafka import connect, session
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
@@ -95,7 +95,7 @@ def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest
     def refuse(*_arguments: object, **_more: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
+    monkeypatch.setattr(session.subprocess, "Popen", refuse)
     gateway = KafkaGateway(KafkaSession(NOWHERE))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
     assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
