@@ -22,9 +22,6 @@ from reconciler.kafka.futures import Deadline, failure_of, reason_of, submit
 
 _LOG = logging.getLogger("reconciler.kafka.client")
 
-READER_GROUP = "kafka-reconciler-reader"
-"""The library requires a group id. No client joins or commits under it, so the group never exists."""
-
 Client = TypeVar("Client", Consumer, Producer, AdminClient)
 Tuning = Mapping[str, str | int | float]
 
@@ -89,7 +86,8 @@ def consumer(connection: Connection, tuning: Tuning | None = None) -> Consumer:
     Raises ClusterUnreachable where a property is refused.
     """
     settings = _NO_CREATION | {
-        "group.id": READER_GROUP,
+        # The library requires one. No client joins or commits under it, so the group never exists.
+        "group.id": "kafka-reconciler-reader",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",

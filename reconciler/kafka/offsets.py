@@ -119,12 +119,10 @@ def with_watermarks(
 ) -> dict[TopicPartition, PartitionFacts | None]:
     """The same facts with current log start and high watermark. A leaderless partition has none."""
     watermarks = read_watermarks(session, requests_by_leader(facts.values()), deadline=deadline)
-    completed: dict[TopicPartition, PartitionFacts | None] = {}
+    completed = dict(facts)
     for partition, known in facts.items():
         if known is not None and not isinstance(known.leader, Unknown):
-            ends = watermarks.get(partition, _LEADERLESS)
-            known = replace(known, log_start=ends.log_start, high_watermark=ends.high_watermark)
-        completed[partition] = known
+            completed[partition] = replace(known, **watermarks.get(partition, _LEADERLESS)._asdict())
     return completed
 
 

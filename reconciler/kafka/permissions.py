@@ -52,15 +52,9 @@ class Selection:
 
     def matching(self, names: Iterable[str]) -> tuple[str, ...]:
         """The selected names, sorted. Exact names are selected even if they are not in `names`."""
-        exact = {selector.text for selector in self.selectors if not selector.is_pattern}
-        return tuple(
-            select(
-                {*names, *exact},
-                self.selectors,
-                excluding=self.excluding,
-                patterns_skip_underscore=self.patterns_skip_underscore,
-            )
-        )
+        names = {*names, *(selector.text for selector in self.selectors if not selector.is_pattern)}
+        skip = self.patterns_skip_underscore
+        return tuple(select(names, self.selectors, excluding=self.excluding, patterns_skip_underscore=skip))
 
 
 EVERY = Selection(selectors=(Selector("*"),))
@@ -233,9 +227,9 @@ def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
 def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
-        for groups in batched(part, _PER_CALL):
+        for some in map(list, batched(part, _PER_CALL)):
             answers |= client.describe_consumer_groups(
-                list(groups), include_authorized_operations=True, request_timeout=limit_s
+                some, include_authorized_operations=True, request_timeout=limit_s
             )
         return answers
 

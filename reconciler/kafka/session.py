@@ -76,14 +76,19 @@ class KafkaSession:
 
     def reader(self) -> AdminClient:
         """The client for reads."""
-        return self._client("reader", connect.read_timeouts(self.connection))
+        return self.client("reads", connect.read_timeouts(self.connection))
 
-    def client(self, purpose: str) -> AdminClient:
+    def client(self, purpose: str, tuning: connect.Tuning | None = None) -> AdminClient:
         """The client for requests of one purpose, which may take the whole timeout.
 
         A broker answers the requests of one connection in order: requests that wait need several clients.
         """
-        return self._client(purpose, {})
+        with self._lock:
+            client = self._clients.get(purpose)
+            if client is None:
+                client = self._clients[purpose] = connect.admin(self.connection, tuning)
+            client.poll(0)
+            return client
 
     @contextlib.contextmanager
     def borrow_deleter(self) -> Iterator[AdminClient]:
@@ -148,14 +153,6 @@ class KafkaSession:
         self.removers.close()
 
     close = refresh
-
-    def _client(self, purpose: str, tuning: connect.Tuning) -> AdminClient:
-        with self._lock:
-            client = self._clients.get(purpose)
-            if client is None:
-                client = self._clients[purpose] = connect.admin(self.connection, tuning)
-            client.poll(0)
-            return client
 
 
 class WorkerPool:

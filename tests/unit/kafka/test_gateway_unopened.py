@@ -121,7 +121,7 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         describe_cluster=lambda **_options: described,
     )
     session = KafkaSession(NOWHERE)
-    session._clients["reader"] = client
+    session._clients["reads"] = client
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
     assert mentions(billing.listed.reason, "elsewhere", "here")
