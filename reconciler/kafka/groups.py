@@ -8,7 +8,7 @@ worker processes (session.py says why).
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -169,12 +169,11 @@ def unknown_group(group: str, reason: Unknown) -> GroupFacts:
 
 
 def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-    futures: dict[str, Future[Any]] = {}
-    if _CLUSTER in calls:
-        futures[_CLUSTER] = client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s)
-    if _LISTING in calls:
-        futures[_LISTING] = client.list_consumer_groups(request_timeout=limit_s)
-    return futures
+    senders: dict[str, Callable[[], Future[Any]]] = {
+        _CLUSTER: lambda: client.describe_cluster(include_authorized_operations=True, request_timeout=limit_s),
+        _LISTING: lambda: client.list_consumer_groups(request_timeout=limit_s),
+    }
+    return {call: senders[call]() for call in calls}
 
 
 def _is_complete(answer: Future[Any]) -> bool:

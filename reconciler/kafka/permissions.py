@@ -227,9 +227,9 @@ def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
 def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {}
-        for some in map(list, batched(part, _PER_CALL)):
+        for batch in map(list, batched(part, _PER_CALL)):
             answers |= client.describe_consumer_groups(
-                some, include_authorized_operations=True, request_timeout=limit_s
+                batch, include_authorized_operations=True, request_timeout=limit_s
             )
         return answers
 

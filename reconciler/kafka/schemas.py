@@ -106,28 +106,16 @@ def commit_batch(
 
     Counts and fingerprint always cover all commits of a group.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in GROUP_COMMITS.names}
+    rows: list[dict[str, Any]] = []
     for group, answer in read.items():
         if isinstance(answer, Unknown):
-            _add(columns, group=[group], error=[answer.reason])
+            rows.append({"group": group, "error": answer.reason})
             continue
-        selected = answer if topics is None else [commit for commit in answer if commit[0] in topics]
-        if selected:
-            topic, partition, committed = map(list, zip(*selected, strict=True))
-            _add(columns, group=[group] * len(selected), topic=topic, partition=partition, committed=committed)
-        _add(
-            columns,
-            group=[group],
-            commits=[len(answer)],
-            commit_topics=[len({topic for topic, _, _ in answer})],
-            fingerprint=[fingerprint(answer)],
+        rows += (
+            {"group": group, "topic": topic, "partition": partition, "committed": committed}
+            for topic, partition, committed in answer
+            if topics is None or topic in topics
         )
-    arrays = [pa.array(columns[field.name], field.type) for field in GROUP_COMMITS]
-    return pa.record_batch(arrays, schema=GROUP_COMMITS)
-
-
-def _add(columns: Mapping[str, list[Any]], *, group: list[str], **values: list[Any]) -> None:
-    """Add rows of one group, column by column; a loop per commit costs as much as the request."""
-    nothing = [None] * len(group)
-    for name, column in columns.items():
-        column.extend(group if name == "group" else values.get(name, nothing))
+        counts = {"commits": len(answer), "commit_topics": len({topic for topic, _, _ in answer})}
+        rows.append({"group": group, **counts, "fingerprint": fingerprint(answer)})
+    return pa.RecordBatch.from_pylist(rows, schema=GROUP_COMMITS)

@@ -67,8 +67,8 @@ def read_records(
             if messages:
                 idle = session.deadline()
             for message in messages:
-                number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
-                if number not in unfinished:
+                number, offset, error = message.partition(), message.offset() or 0, message.error()
+                if number is None or number not in unfinished:
                     continue
                 if error is None:
                     if offset < unfinished[number]:

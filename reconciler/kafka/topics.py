@@ -186,7 +186,9 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        calls = (client.describe_configs(list(some), request_timeout=limit_s) for some in batched(resources, _PER_CALL))
+        calls = [
+            client.describe_configs(list(batch), request_timeout=limit_s) for batch in batched(resources, _PER_CALL)
+        ]
         return {resource.name: future for call in calls for resource, future in call.items()}
 
     policies: dict[str, frozenset[str] | Unknown] = {}
