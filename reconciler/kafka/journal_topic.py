@@ -150,12 +150,12 @@ def create_command(topic: str) -> str:
     )
 
 
-def create_topic(session: KafkaSession, topic: str, *, retention_ms: int) -> None:
-    """Create the journal's topic: one partition, never compacted. An existing topic is not changed.
+def create_topic(session: KafkaSession, topic: str) -> None:
+    """Create the journal's topic: one partition, never compacted, without an end of its retention.
 
-    `retention_ms`: at least the longest `every` of the manifests, -1: for ever. Raises JournalUnavailable.
+    An existing topic is not changed. Raises JournalUnavailable.
     """
-    configs = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
     request = NewTopic(topic, num_partitions=1, config=configs)
     client = session.client("controller")
     deadline = session.deadline()
