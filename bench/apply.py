@@ -125,14 +125,16 @@ class Workload(ABC):
         elif contender == COMMAND:
             seconds = apply_command.measure(self.cluster, self.policy(), self.action_count())
         else:
-            with closing(KafkaGateway(KafkaSession(connection(self.cluster)))) as gateway:
+            with closing(KafkaSession(connection(self.cluster))) as session:
+                gateway = KafkaGateway(session)
                 actions = self.actions(gateway)
             seconds = measure_seconds(lambda: execute(self.cluster, actions, self.folder))
         self.check_effect(contender)
         return seconds
 
     def _recheck_with_new_gateway(self) -> None:
-        with closing(KafkaGateway(KafkaSession(connection(self.cluster)))) as gateway:
+        with closing(KafkaSession(connection(self.cluster))) as session:
+            gateway = KafkaGateway(session)
             self.recheck(gateway)
 
     def measure(self) -> Seconds:
@@ -417,7 +419,8 @@ def batches(items: Sequence[Any], size: int = PARTITIONS_PER_REQUEST) -> Iterato
 def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -> None:
     """Apply the actions with the executor; each of them must succeed."""
     journal = file_journal(folder / f"{time.monotonic_ns()}.jsonl")
-    with closing(KafkaGateway(KafkaSession(connection(cluster)))) as gateway:
+    with closing(KafkaSession(connection(cluster))) as session:
+        gateway = KafkaGateway(session)
         outcomes = apply(
             actions,
             ApplyContext(

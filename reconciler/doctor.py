@@ -10,6 +10,7 @@ from reconciler.kafka.doctor import DoctorReport
 from reconciler.kafka.permissions import RequiredAccess, Selection
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.selector import Selector
+from reconciler.operations import OPERATIONS
 from reconciler.pipeline import RunOptions
 from reconciler.plan import planner
 from reconciler.policies import Policy
@@ -66,4 +67,5 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
         removals=selections("group"),
         elections=bool(selections("cluster")),
         journal_topic=spec.journal.topic,
+        requests=tuple(sorted(operation.API for operation in OPERATIONS)),
     )

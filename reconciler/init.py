@@ -20,7 +20,6 @@ from reconciler.pipeline import RunOptions
 from reconciler.policies.cluster import Cluster
 
 SCHEMA = "schemas/manifest.json"
-FOREVER_MS = -1
 
 
 def first_files(
@@ -68,7 +67,7 @@ def create_journal_topic(
     """Create the journal's topic with unlimited retention. An existing one is not changed. Raises JournalUnavailable."""
     run.progress(f"creating the topic {topic}")
     with closing(KafkaSession(_connection(bootstrap_servers, name, client, run))) as session:
-        journal_topic.create_topic(session, topic, retention_ms=FOREVER_MS)
+        journal_topic.create_topic(session, topic)
 
 
 def _connection(

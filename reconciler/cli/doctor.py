@@ -17,7 +17,7 @@ from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.doctor import ClusterCheck
 from reconciler.errors import SandboxError, UsageError
-from reconciler.kafka import acls
+from reconciler.kafka import permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import Permission, Role
@@ -211,8 +211,8 @@ def _commands(check: ClusterCheck, principal: str) -> Iterator[str]:
         if purpose is Role.APPLY and not (check.required.purges or check.required.removals):
             continue
         yield f"# {principal}-{purpose}: {_COMMENTS[purpose]}"
-        granted = acls.grants(check.required, purpose, topics=check.report.topics, groups=check.report.groups)
-        yield from acls.commands(f"{principal}-{purpose}", granted, bootstrap_servers=check.bootstrap_servers)
+        granted = permissions.grants(check.required, purpose, topics=check.report.topics, groups=check.report.groups)
+        yield from permissions.commands(f"{principal}-{purpose}", granted, bootstrap_servers=check.bootstrap_servers)
 
 
 def _json(checks: list[ClusterCheck], principal: str) -> str:

@@ -7,19 +7,17 @@ an error means is decided in operations/, how often and in which batches to try 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, assert_never
+from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka import connect, group_offsets, topics
+from reconciler.kafka import topics
 from reconciler.kafka.futures import Deadline, kafka_error
-from reconciler.kafka.group_offsets import Positions
-from reconciler.kafka.groups import read_groups, unknown_group
+from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import ClientPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult
@@ -49,10 +47,6 @@ class KafkaGateway:
         self.session = session
         self._cluster_id = cluster_id
 
-    def cluster_id(self) -> str:
-        """Raises ClusterUnreachable where no broker answers in time."""
-        return connect.cluster_id(self.session.connection)
-
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
@@ -69,7 +63,7 @@ class KafkaGateway:
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
-        fetched = group_offsets.fetch(self.session.readers, by_group, timeout_s=self.session.timeout_s)
+        fetched = fetch(self.session.readers, by_group, timeout_s=self.session.timeout_s)
         return {
             (group, partition): _position(fetched[group], partition)
             for group, partitions in by_group.items()
@@ -126,18 +120,11 @@ class KafkaGateway:
         requested = sorted(set(partitions))
         if not requested:
             return {}
-        match election:
-            case Election.PREFERRED:
-                election_type = ElectionType.PREFERRED
-            case Election.UNCLEAN:
-                election_type = ElectionType.UNCLEAN
-            case _:
-                assert_never(election)
         request = [ClientPartition(p.topic, p.partition) for p in requested]
         try:
             # No timeout arguments: this library version answers them with SystemError. The client's
             # socket.timeout.ms is the timeout.
-            answer = self.session.controller_client().elect_leaders(election_type, request)
+            answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
             results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
         except ClusterUnreachable as error:
             return dict.fromkeys(requested, _unsent(error))
@@ -151,19 +138,17 @@ class KafkaGateway:
         """Drop the clients, and with them the leaders and coordinators that they remember."""
         self.session.refresh()
 
-    def close(self) -> None:
-        """Close the session."""
-        self.session.close()
 
-
-def _delete_in_worker(clients: ClientPool, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
+def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, ItemResult]:
     """Send a request per group; a coordinator answers it when its followers have the tombstones."""
 
     def send() -> Mapping[Any, Future[Any]]:
         futures: dict[Any, Future[Any]] = {}
-        for index, client in enumerate(clients.clients(min(_CONNECTIONS_PER_COORDINATOR, len(groups)))):
+        for index in range(min(_CONNECTIONS_PER_COORDINATOR, len(groups))):
             share = list(groups[index::_CONNECTIONS_PER_COORDINATOR])
-            futures |= client.delete_consumer_groups(share, request_timeout=max(0.1, deadline.remaining_s))
+            futures |= session.client(f"removals {index}").delete_consumer_groups(
+                share, request_timeout=max(0.1, deadline.remaining_s)
+            )
         return futures
 
     return _results(groups, send, deadline)
@@ -196,7 +181,7 @@ def _unsent(error: ClusterUnreachable) -> ItemResult:
 def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
     if isinstance(fetched, Unknown):
         return fetched
-    return fetched.get(partition, Unknown("the answer lacks this partition"))
+    return fetched.get((partition.topic, partition.partition), Unknown("the answer lacks this partition"))
 
 
 def _result(error: object) -> ItemResult:

@@ -34,8 +34,6 @@ class Gateway(Protocol):
     request answers empty without touching the network. No call creates anything. The applier retries.
     """
 
-    def cluster_id(self) -> str: ...
-
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:

@@ -69,6 +69,8 @@ class Operation(Action):
 
     TITLE: ClassVar[str]
     """What progress and reports call one action of this operation: `record deletion`."""
+    API: ClassVar[tuple[str, int, int]]
+    """Name and key of the request in Kafka's protocol, and the first version that suffices."""
     LIMITS: ClassVar[tuple[Limit, ...]]
     """The limits of a plan that this operation counts towards, in the order of the manifest."""
     BATCH_SIZE: ClassVar[int]

@@ -95,6 +95,7 @@ class DeleteGroup(Operation):
 
     OPERATION: ClassVar[str] = "delete_group"
     TITLE: ClassVar[str] = "group removal"
+    API: ClassVar[tuple[str, int, int]] = ("DeleteGroups", 42, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (GROUPS, GROUPS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 500
     LANES: ClassVar[int] = 2

@@ -196,6 +196,7 @@ class DeleteRecords(Operation):
 
     OPERATION: ClassVar[str] = "delete_records"
     TITLE: ClassVar[str] = "record deletion"
+    API: ClassVar[tuple[str, int, int]] = ("DeleteRecords", 21, 0)
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
     BATCH_SIZE: ClassVar[int] = 1_000
     """The client library merges answers quadratically above that."""

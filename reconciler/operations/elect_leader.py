@@ -79,6 +79,7 @@ class ElectLeader(Operation):
 
     OPERATION: ClassVar[str] = "elect_leader"
     TITLE: ClassVar[str] = "election"
+    API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
     """A broker refuses a request that would change more than 10,000 leaders. Until all of a batch are

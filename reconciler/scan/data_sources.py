@@ -20,8 +20,7 @@ from pyspark.sql.types import StructType
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.group_offsets import read_commits
-from reconciler.kafka.groups import GroupListing, list_groups
+from reconciler.kafka.groups import GroupListing, list_groups, read_commits
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession

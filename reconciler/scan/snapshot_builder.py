@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.groups import GroupListing
-from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, summarize
+from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -26,6 +26,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan.requests import PartitionRequest, select_groups
 from reconciler.scan.task_rows import COLUMNS, COMMITS, GROUP, PARTITION, RUN, TOPIC
+from reconciler.text.formatting import first_few
 
 _LISTED_TYPES = ("classic", "consumer")
 """Types in the log that prove nothing: a group of these types would be in the current list call.
@@ -290,11 +291,13 @@ def readers_incomplete(
     if log.partitions == 0:
         if not commit_groups:
             return None
-        return Unknown(f"commits of {summarize(sorted(commit_groups))}: the commit log does not exist yet")
+        return Unknown(f"commits of {first_few(sorted(commit_groups))}: the commit log does not exist yet")
     # A listed group that was read and not requested has no row here.
     errors = {name: rows.groups[name]["error"] for name in sorted(commit_groups) if name in rows.groups}
     failed = [f"{name!r} ({error})" for name, error in errors.items() if error is not None]
-    return Unknown(f"commits of {len(failed)} group(s) could not be read: {summarize(failed)}") if failed else None
+    return (
+        Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(sorted(failed))}") if failed else None
+    )
 
 
 def topic_facts(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.group_offsets import Commit, read_commits
+from reconciler.kafka.groups import Commit, read_commits
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
 from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession

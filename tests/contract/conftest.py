@@ -16,4 +16,4 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     try:
         yield real
     finally:
-        real.gateway.close()
+        real.gateway.session.close()

@@ -204,8 +204,3 @@ def test_contract_refresh_changes_no_answer(world: World) -> None:
     before = world.gateway.read_partitions([at], offsets=True)
     world.gateway.refresh()
     assert world.gateway.read_partitions([at], offsets=True) == before
-
-
-def test_contract_cluster_id_is_a_name(world: World) -> None:
-    """The cluster has an id and keeps it."""
-    assert world.gateway.cluster_id() == world.gateway.cluster_id() != ""

@@ -71,7 +71,7 @@ def hidden(cluster: Cluster) -> Iterator[Hidden]:
                 f"{group} to go",
                 every_s=1.0,
             )
-        gateway.close()
+        gateway.session.close()
 
 
 def planned(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:

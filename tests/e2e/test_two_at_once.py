@@ -42,9 +42,7 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
     more = ""
     if journal_type == "topic":
         name = f"_journal.two.{uuid4().hex[:8]}"
-        journal_topic.create_topic(
-            KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name, retention_ms=-1
-        )
+        journal_topic.create_topic(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name)
         more = f"  journal: {{topic: {name}}}\n"
     world = made_and_planned(cluster, tmp_path, more=more, spark_remote=spark_server)
     processes = [start(world, "results-1.json")]

@@ -58,6 +58,7 @@ class AlterCleanup(Operation):
     """Set the cleanup policy of one topic."""
 
     OPERATION: ClassVar[str] = "alter_cleanup"
+    API: ClassVar[tuple[str, int, int]] = ("IncrementalAlterConfigs", 44, 0)
     TITLE: ClassVar[str] = "alteration"
     DRIFT_TYPE: ClassVar[str] = "cleanup"
     DRIFT_TEXT: ClassVar[str] = "the cleanup policy is another one"

@@ -141,9 +141,6 @@ class FakeCluster:
 
     # The Gateway.
 
-    def cluster_id(self) -> str:
-        return "fake-cluster"
-
     def refresh(self) -> None:
         self.refreshes += 1
 

@@ -154,7 +154,7 @@ class _Driver:
                 ),
             )
         finally:
-            gateway.close()
+            gateway.session.close()
 
     def apply(self, plan: Plan, stop: Callable[[], bool] = lambda: False) -> list[Outcome]:
         checked = self.recheck_plan(plan)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.brokers
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 def connection(cluster: Cluster) -> Connection:
@@ -138,7 +138,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
         journal = file_journal(tmp_path / "journal.jsonl")
     else:
         name = f"_journal.{topic}"
-        journal_topic.create_topic(KafkaSession(connection(cluster)), name, retention_ms=-1)
+        journal_topic.create_topic(KafkaSession(connection(cluster)), name)
         client.wait_until(
             lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
             30,

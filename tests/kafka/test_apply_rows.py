@@ -66,7 +66,7 @@ class Meanwhile:
 def gateway(cluster: Cluster) -> Iterator[KafkaGateway]:
     gateway = KafkaGateway(KafkaSession(connection(cluster)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 RECORDS, GROUP, LEADER = 0, 1, 2

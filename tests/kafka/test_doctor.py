@@ -22,6 +22,7 @@ from reconciler.kafka.permissions import RequiredAccess, Role, Selection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.operations import OPERATIONS
 from reconciler.sandbox import client as workload
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import Cluster, start, stop
@@ -333,12 +334,13 @@ def test_the_doctor_tells_versions_clock_and_absent_names(guarded: Cluster) -> N
         ),
         purges=(Selection(selectors=(Selector("not-there"),)),),
         journal_topic="no-journal",
+        requests=tuple(operation.API for operation in OPERATIONS),
     )
     report = doctor.run_checks(KafkaSession(Connection((guarded.bootstrap_servers,), timeout_s=10)), required)
     [version] = report.versions
     assert version.kafka_4 == (kafka_version(guarded) >= (4,))
     assert version.lacking == ()
-    assert set(version.operations) == set(doctor.OPERATIONS)
+    assert set(version.operations) == {operation.API[0] for operation in OPERATIONS}
     assert report.clock.proven
     assert report.journal_missing
     assert {(r.operation, r.resource): r.total for r in report.rights if r.resource == "topic"} == {

@@ -1,6 +1,5 @@
 """The gateway on real brokers with faults: silent brokers, slow replicas, no leader."""
 
-import fcntl
 import os
 import resource
 import signal
@@ -15,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.kafka import worker_process
+from reconciler.kafka import session
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.group_offsets import fetch, read_commits
-from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.worker_process import WorkerPool
+from reconciler.kafka.groups import fetch, read_commits
+from reconciler.kafka.session import KafkaSession, WorkerPool
 from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Unknown
@@ -37,7 +35,7 @@ def gateway(cluster: Cluster) -> Iterator[InterpretingGateway]:
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)
     gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection)))
     yield gateway
-    gateway.close()
+    gateway.session.close()
 
 
 def topic_on(cluster: Cluster, *assignment: tuple[int, ...]) -> str:
@@ -179,11 +177,11 @@ def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(workers, {group: [at]}, timeout_s=10)[group] == {at: 4}
+        assert fetch(workers, {group: [at]}, timeout_s=10)[group] == {(name, 0): 4}
         (worker,) = workers._idle
-        os.kill(worker._process.pid, signal.SIGSEGV)
-        worker._process.wait(10)
-        assert fetch(workers, {group: None}, timeout_s=10)[group] == {at: 4}
+        os.kill(worker.process.pid, signal.SIGSEGV)
+        worker.process.wait(10)
+        assert fetch(workers, {group: None}, timeout_s=10)[group] == {(name, 0): 4}
     finally:
         workers.close()
 
@@ -194,7 +192,7 @@ def test_gateway_a_worker_that_hangs_is_given_up(cluster: Cluster) -> None:
     try:
         fetch(workers, {"warm": None}, timeout_s=10)
         (worker,) = workers._idle
-        os.kill(worker._process.pid, signal.SIGSTOP)
+        os.kill(worker.process.pid, signal.SIGSTOP)
         start = time.monotonic()
         answer = fetch(workers, {"group": None}, timeout_s=1.0)["group"]
         assert isinstance(answer, Unknown)
@@ -218,27 +216,33 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isol
     }
 
 
-def test_answers_of_a_worker_are_read_above_descriptor_1023() -> None:
+def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: Cluster) -> None:
     """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
-    reading, writing = os.pipe()
-    high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
+    workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
+    occupied = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
     try:
-        assert worker_process._read_exactly(high, 1, time.monotonic() + 0.05) is None
-        os.write(writing, b"x")
-        assert worker_process._read_exactly(high, 1, time.monotonic() + 10) == b"x"
+        assert fetch(workers, {"group": None}, timeout_s=10)["group"] == {}
+        (worker,) = workers._idle
+        assert worker._pipe.fileno() > 1_023
     finally:
-        for descriptor in (reading, writing, high):
+        for descriptor in occupied:
             os.close(descriptor)
+        workers.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_worker_with_an_outstanding_answer_is_not_reused() -> None:
+def test_a_worker_with_an_outstanding_answer_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer would be taken for the answer to the next request."""
+
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session._Worker, "call", interrupt)
     workers = WorkerPool(Connection(("127.0.0.1:1",), timeout_s=1))
-    with pytest.raises(KeyError), workers._borrow_worker():
-        raise KeyError
+    with pytest.raises(KeyboardInterrupt):
+        fetch(workers, {"group": None}, timeout_s=1)
     assert workers._idle == []
 
 
@@ -255,7 +259,7 @@ def test_gateway_a_crash_during_a_removal_is_read_back(cluster: Cluster, gateway
     try:
         thread.start()
         client.wait_until(lambda: not gateway.session.removers._idle, 10, "the request to be under way")
-        os.kill(worker._process.pid, signal.SIGABRT)
+        os.kill(worker.process.pid, signal.SIGABRT)
         thread.join(30)
     finally:
         for broker in cluster.brokers:
@@ -276,7 +280,7 @@ def test_gateway_an_orphaned_request_ends(cluster: Cluster) -> None:
         "from reconciler.kafka.session import KafkaSession\n"
         "gateway = KafkaGateway(KafkaSession(Connection(tuple(sys.argv[1].split(',')), timeout_s=60)))\n"
         "gateway.delete_groups(['nobody-knows-it'])\n"
-        "print(gateway.session.removers._idle[0]._process.pid, flush=True)\n"
+        "print(gateway.session.removers._idle[0].process.pid, flush=True)\n"
         "sys.stdin.readline()\n"
         "gateway.delete_groups(['nobody-knows-it-either'])\n"
     )

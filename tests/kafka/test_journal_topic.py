@@ -66,12 +66,12 @@ def test_create_topic_creates_the_journal_topic_once(cluster: Cluster, connectio
     """It has one partition, is never compacted, and a second creation changes nothing."""
     name = unused()
     for _ in range(2):
-        journal_topic.create_topic(KafkaSession(connection), name, retention_ms=86_400_000)
+        journal_topic.create_topic(KafkaSession(connection), name)
     everywhere(cluster, name)
     text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
     assert "PartitionCount: 1" in text
     assert "cleanup.policy=delete" in text
-    assert "retention.ms=86400000" in text
+    assert "retention.ms=-1" in text
 
 
 def everywhere(cluster: Cluster, name: str) -> None:
@@ -86,7 +86,7 @@ def everywhere(cluster: Cluster, name: str) -> None:
 def test_journal_topic_keeps_the_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
     """A thousand intents, half of them proven unsent, in a topic that two runs share; each call reads the new lines."""
     name = unused()
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name)
     everywhere(cluster, name)
     first, second = (
         ActionJournal(JournalTopic(KafkaSession(connection), name)),
@@ -110,12 +110,12 @@ def test_journal_topic_that_was_created_again_is_not_trusted(
 ) -> None:
     """A new topic of the same name is another journal."""
     name = unused()
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     everywhere(cluster, name)
     journal.record_intents([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name)
     everywhere(cluster, name)
     with pytest.raises(JournalUnavailable, match="created again"):
         journal.record_intents([purge(fake, AT, 70)], run_id="a", plan_digest="p", at_ms=101)
@@ -139,7 +139,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
 def test_journal_topic_with_foreign_records_is_not_trusted(cluster: Cluster, connection: Connection) -> None:
     """With records of another writer the purge clock is unknown, so the read is an error."""
     name = unused()
-    journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
+    journal_topic.create_topic(KafkaSession(connection), name)
     everywhere(cluster, name)
     client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):

@@ -72,7 +72,7 @@ def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(cluster: Clu
         client.wait_until(
             lambda: gateway.delete_groups([group])[group].code in ("NONE", "GROUP_ID_NOT_FOUND"), 90, "the group to go"
         )
-        gateway.close()
+        gateway.session.close()
 
 
 def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: Cluster, connection: Connection) -> None:

@@ -334,7 +334,7 @@ class _Watch:
         }
         self.removed: set[str] = set()
         self.happened = False
-        for name in ("cluster_id", "read_partitions", "read_positions", "read_groups", "elect_leaders", "refresh"):
+        for name in ("read_partitions", "read_positions", "read_groups", "elect_leaders", "refresh"):
             setattr(self, name, getattr(self.cluster, name))
 
     def delete_records(self, before_offsets: dict[TopicPartition, int]) -> object:

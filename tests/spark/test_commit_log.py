@@ -9,12 +9,14 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import PartitionLog, consume, read_commit_log
+from reconciler.kafka.consumer_offsets import read_commit_log
 from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topic_reader import read_records
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
@@ -197,13 +199,14 @@ def test_an_end_that_comes_too_early_is_not_the_end(cluster: Cluster, connection
     commit(1)
     _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
-    log = PartitionLog(place, start=start, end=start + 7)
+    records: list[Message] = []
+    ends = {place: Watermarks(start, start + 7)}
     with ThreadPoolExecutor(1) as executor:
         later = executor.submit(lambda: (time.sleep(1.5), commit(4)))
-        consume(KafkaSession(connection), [log], None)
+        errors = read_records(KafkaSession(connection), COMMIT_LOG_TOPIC, ends, records.append)
         later.result()
-    assert log.error is None
-    assert log.reduced.records == 7
+    assert errors == {}
+    assert len(records) == 7
 
 
 def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Connection, unique: str) -> None:
@@ -213,6 +216,6 @@ def test_an_end_that_stays_too_early_is_unread(cluster: Cluster, connection: Con
     place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     client.commit(servers, unique, {(unique, 0): 1})
     low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
-    log = PartitionLog(place, start=low, end=high + 1_000_000)
-    consume(KafkaSession(replace(connection, timeout_s=3.0)), [log], None)
-    assert log.error == "no data for 3 s"
+    session = KafkaSession(replace(connection, timeout_s=3.0))
+    ends = {place: Watermarks(low, high + 1_000_000)}
+    assert read_records(session, COMMIT_LOG_TOPIC, ends, lambda _record: None) == {place: "no data for 3 s"}

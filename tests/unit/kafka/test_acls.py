@@ -4,8 +4,7 @@ import shlex
 
 import pytest
 
-from reconciler.kafka.acls import Resource, commands, grants
-from reconciler.kafka.permissions import RequiredAccess, Role, Selection
+from reconciler.kafka.permissions import RequiredAccess, Resource, Role, Selection, commands, grants
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 

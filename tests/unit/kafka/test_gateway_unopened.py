@@ -11,7 +11,7 @@ import pytest
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import connect, worker_process
+from reconciler.kafka import connect, session
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway
@@ -96,7 +96,7 @@ def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest
     def refuse(*_arguments: object, **_more: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)
+    monkeypatch.setattr(session.subprocess, "Popen", refuse)
     gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
     assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
     assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
@@ -122,7 +122,7 @@ def test_groups_of_another_cluster_are_unknown() -> None:
         describe_cluster=lambda **_options: described,
     )
     session = KafkaSession(NOWHERE)
-    session._clients["reader"] = client
+    session._clients["reads"] = client
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
     assert mentions(billing.listed.reason, "elsewhere", "here")

@@ -6,7 +6,6 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_size
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -52,8 +51,8 @@ def test_a_partition_of_the_log_without_both_ends_costs_no_time(
     log_start: int | Unknown, high_watermark: int | Unknown
 ) -> None:
     """Its size was once minus two thousand million, which took the time of all other partitions."""
-    assert log_size(Watermarks(log_start, high_watermark)) == 0
-    assert log_size(Watermarks(3, 9)) == 6
+    assert Watermarks(log_start, high_watermark).size == 0
+    assert Watermarks(3, 9).size == 6
 
 
 def test_the_job_has_a_longer_limit_than_its_chunks() -> None:
