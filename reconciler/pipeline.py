@@ -31,7 +31,8 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, Unknown
 from reconciler.operations import Operation
 from reconciler.plan import limits, plan_file, planner, recheck
-from reconciler.plan.review import Reviewed, restrict_to
+from reconciler.plan.plan_file import SavedPlan
+from reconciler.plan.review import restrict_to
 from reconciler.policies.cluster import Cluster
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
@@ -117,7 +118,7 @@ def plan(
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
-    reviewed: Reviewed | None = None,
+    reviewed: SavedPlan | None = None,
     expires_after_ms: int = DEFAULT_EXPIRY_MS,
     session: KafkaSession | None = None,
 ) -> Plan:

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
-from reconciler.model.names import Address, SourceLocation
+from reconciler.model.names import Address, SourceLocation, format_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +147,16 @@ class Plan:
         return tuple(verdict for verdict in self.limits if not verdict.passed)
 
 
+def _sort_key(decision: Decision) -> tuple[str, str, str, int]:
+    address = decision.address
+    return address.kind, address.policy, address.name, address.partition
+
+
 def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Sorted by address. Raises ValueError where two decisions share one address: each subject is decided once."""
-    by_address: dict[Address, Decision] = {}
-    for decision in decisions:
-        if decision.address in by_address:
-            raise ValueError(f"two decisions for {decision.address}")
-        by_address[decision.address] = decision
+    """Return the decisions in address order. Raises ValueError where two are about one subject."""
     # a key of plain values: comparing a million Address objects takes many times as long
-    return tuple(by_address[a] for a in sorted(by_address, key=lambda a: (a.kind, a.policy, a.name, a.partition)))
+    ordered = tuple(sorted(decisions, key=_sort_key))
+    for first, second in pairwise(ordered):
+        if first.address == second.address:
+            raise ValueError(f"two decisions for {format_address(first.address)}")
+    return ordered

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from reconciler.model.action import Action
 from reconciler.model.description import SizeChange
 from reconciler.model.names import Address
-from reconciler.model.plan import Source
 from reconciler.operations.base import Operation
-from reconciler.plan.plan_file import approved_fields
+from reconciler.plan.plan_file import SavedPlan, approved_fields
 from reconciler.text.escape import quoted
 
 
@@ -72,27 +71,6 @@ class ActionDiff:
         return tuple(f"{path}: {old} → {new}" for path, old, new in self.differences)
 
 
-class PlanRef(Protocol):
-    """One of two plans that are compared, and what tells it from the other."""
-
-    @property
-    def cluster(self) -> str: ...
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def observed_at_ms(self) -> int: ...
-
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def actions(self) -> Iterable[Action]:
-        """In address order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two plans and what differs. Equal actions are left out, and so are facts that only tell the time of day.
@@ -100,8 +78,8 @@ class Comparison:
     `tally`: the number of entries of each change.
     """
 
-    old: PlanRef
-    new: PlanRef
+    old: SavedPlan
+    new: SavedPlan
     tally: Mapping[Change, int]
 
     def entries(self) -> Iterator[ActionDiff]:
@@ -109,7 +87,7 @@ class Comparison:
         return diff_actions(self.old.actions, self.new.actions)
 
 
-def compare(old: PlanRef, new: PlanRef) -> Comparison:
+def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
     """Compare two plans. Reads both once, so that saved plans are proven before anything of them is shown."""
     tally = Counter(entry.change for entry in diff_actions(old.actions, new.actions))
     return Comparison(old, new, {change: tally[change] for change in Change})
