@@ -14,7 +14,7 @@ from reconciler.apply.executor import DEFAULTS as DEFAULT_TUNING
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.tuning import Tuning
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
-from reconciler.journal import interrupted, journal
+from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
@@ -188,12 +188,12 @@ def apply(
         digest = plan_file.digest(planned)
         # Before the recheck: an old journal takes time, and nothing should delay the first request after it.
         intents = journal.interrupted_actions(action_journal, digest)
-        if message := interrupted.progress_message(intents):
+        if message := journal.progress_message(intents):
             run.progress(message)
         checked_at_ms = run.clock()
         checked = _recheck(planned, manifests, run, kafka, action_journal)
         refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-        rechecked, ended_intents = interrupted.annotate_interrupted(checked.outcomes, intents)
+        rechecked, ended_intents = journal.annotate_interrupted(checked.outcomes, intents)
 
         def run_actions() -> Iterator[Outcome]:
             yield from rechecked

@@ -3,7 +3,7 @@
 Where the lines are stored is decided in journal/file.py and kafka/journal_topic.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -35,7 +35,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, in words of the plan file.
+    """One event of one action. `at_ms`: epoch milliseconds. `request`: what the request asks for, as in the plan file.
 
     `status`, `detail`, `code`, `read_back`, `sends`, `removed_max`: of an outcome only, as in `Outcome`.
     """
@@ -65,50 +65,23 @@ class JournalEntry:
         return TopicPartition(self.address.name, self.address.partition)
 
 
-def intents(
-    actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int, author: Author
-) -> list[JournalEntry]:
-    """The entries to store before `actions` are sent."""
-    return [
-        JournalEntry(
-            event=Event.INTENT,
-            at_ms=at_ms,
-            run_id=run_id,
-            plan_digest=plan_digest,
-            address=action.address,
-            operation=action.OPERATION,
-            request=action.request(),
-            who=author.who,
-            commit=author.commit,
-        )
-        for action in actions
-    ]
-
-
-def outcomes(
-    ended: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int, author: Author
-) -> list[JournalEntry]:
-    """The entries that say what became of actions."""
-    return [
-        JournalEntry(
-            event=Event.OUTCOME,
-            at_ms=at_ms,
-            run_id=run_id,
-            plan_digest=plan_digest,
-            address=outcome.action.address,
-            operation=outcome.action.OPERATION,
-            request=outcome.action.request(),
-            who=author.who,
-            commit=author.commit,
-            status=outcome.status,
-            detail=outcome.detail,
-            code=outcome.code,
-            read_back=outcome.read_back,
-            sends=outcome.sends,
-            removed_max=outcome.removed_max,
-        )
-        for outcome in ended
-    ]
+def create(event: Action | Outcome, *, run_id: str, plan_digest: str, at_ms: int, author: Author) -> JournalEntry:
+    """Return the intent of an action that is about to be sent, or the entry of an outcome."""
+    ended = isinstance(event, Outcome)
+    action = event.action if isinstance(event, Outcome) else event
+    names = ("status", "detail", "code", "read_back", "sends", "removed_max") if ended else ()
+    return JournalEntry(
+        event=Event.OUTCOME if ended else Event.INTENT,
+        at_ms=at_ms,
+        run_id=run_id,
+        plan_digest=plan_digest,
+        address=action.address,
+        operation=action.OPERATION,
+        request=action.request(),
+        who=author.who,
+        commit=author.commit,
+        **{name: getattr(event, name) for name in names},
+    )
 
 
 _CODEC = codec.Codec(JournalEntry, omit_none=True)
