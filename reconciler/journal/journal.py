@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import entry
-from reconciler.journal.entry import Author, Event, JournalEntry
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.model.action import Action
 from reconciler.model.names import Address, TopicPartition
@@ -24,8 +24,6 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import Unknown
 
 _LOG = logging.getLogger(__name__)
-
-NO_AUTHOR = Author()
 
 Line = tuple[bytes, str]
 """A line without its line end, and its location for an error message."""
@@ -90,18 +88,18 @@ class PurgeClock:
 
 
 class ActionJournal:
-    """`model.ports.Journal` over a store of lines. Safe between threads."""
+    """`model.ports.Journal` over a store of lines. Safe between threads. `who`, `commit`: as in its entries."""
 
-    def __init__(self, store: LineStore, *, author: Author = NO_AUTHOR) -> None:
+    def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store
-        self._author = author
+        self._author = {"who": who, "commit": commit}
         self._clock = PurgeClock()
 
     def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(actions, run_id, plan_digest, at_ms)
+        self._append(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None:
-        self._append(outcomes, run_id, plan_digest, at_ms)
+        self._append(outcomes, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
 
     def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
         """Read only what was stored since the last call: a loop may ask before every batch."""
@@ -130,14 +128,10 @@ class ActionJournal:
                 by_run[read.run_id] = read
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def _append(self, events: Sequence[Action | Outcome], run_id: str, plan_digest: str, at_ms: int) -> None:
-        if not events:
-            return
-        entries = (
-            entry.create(event, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms, author=self._author)
-            for event in events
-        )
-        self.store.append([(str(new.address), entry.dump(new).encode("ascii")) for new in entries])
+    def _append(self, events: Sequence[Action | Outcome], **run: Any) -> None:
+        if events:
+            entries = (entry.create(event, **run, **self._author) for event in events)
+            self.store.append([(str(new.address), entry.dump(new).encode("ascii")) for new in entries])
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
         parsed = (self._parse(data, location) for data, location in lines)
@@ -150,9 +144,9 @@ class ActionJournal:
             raise self.store.damaged(location, error) from None
 
 
-def file_journal(path: Path, *, author: Author = NO_AUTHOR) -> ActionJournal:
+def file_journal(path: Path, *, who: str | None = None, commit: str | None = None) -> ActionJournal:
     """A journal in a local file."""
-    return ActionJournal(JournalFile(path), author=author)
+    return ActionJournal(JournalFile(path), who=who, commit=commit)
 
 
 def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = None) -> ActionJournal:
@@ -162,7 +156,7 @@ def open_journal(cluster: str, topic: LineStore | None, *, commit: str | None = 
     journal is a file below the working directory. `commit`: of the plan's manifests.
     """
     store = JournalFile(Path(".reconciler") / f"{cluster}.jsonl") if topic is None else topic
-    return ActionJournal(store, author=Author(who=whoami(), commit=commit))
+    return ActionJournal(store, who=whoami(), commit=commit)
 
 
 def last_purges(journal: ActionJournal) -> Mapping[TopicPartition, int] | Unknown:

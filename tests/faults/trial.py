@@ -317,7 +317,7 @@ def _fill(journal: ActionJournal) -> None:
     cluster.create_topic("elsewhere", 1)
     cluster.produce("elsewhere", {0: 10})
     action = purge(cluster, TopicPartition("elsewhere", 0), 5)
-    intent = entry.create(action, run_id="r", plan_digest="other", at_ms=1, author=entry.Author())
+    intent = entry.create(action, run_id="r", plan_digest="other", at_ms=1)
     line = len(entry.dump(intent)) + 1
     journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
-from reconciler.journal.entry import Author, Event
+from reconciler.journal.entry import Event
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
@@ -42,7 +42,7 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
-    return file_journal(tmp_path / "kept" / "journal.jsonl", author=Author(who="ann", commit="4f2c9aa"))
+    return file_journal(tmp_path / "kept" / "journal.jsonl", who="ann", commit="4f2c9aa")
 
 
 @contextmanager
