@@ -1,7 +1,7 @@
 """Subjects that two policies of one kind claim, and groups that a policy waits for.
 
-A subject that two policies claim is acted upon by neither: the manifests do not say which of them is
-right. Nor is a group removed while another policy of the same manifests waits for its commits.
+Neither policy acts on a subject that two claim: the manifests do not say which of them is right. No
+policy removes a group while another policy of the same manifests waits for its commits.
 """
 
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ class Conflict:
 
 
 class ConflictIndex:
-    """Every claim of every policy, also of those that a plan leaves out: they, too, may be right."""
+    """The claims of all policies, also of those that a plan leaves out."""
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         self._claims: defaultdict[tuple[type, str], list[Policy]] = defaultdict(list)
@@ -74,7 +74,7 @@ def _overlap(first: frozenset[int] | None, second: frozenset[int] | None) -> boo
 
 
 class UnreadByIndex:
-    """The groups whose commits policies wait for, also policies that a plan leaves out."""
+    """The groups whose commits policies wait for, also those that a plan leaves out."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         self._waiting: defaultdict[str, list[Policy]] = defaultdict(list)

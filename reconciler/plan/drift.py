@@ -1,8 +1,7 @@
-"""Drift: which subjects of a cluster are not as desired, and since when; as JSON and as Prometheus metrics.
+"""Reports which subjects of a cluster drift, and since when; as JSON and as Prometheus metrics.
 
 The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a moving floor within its
-`driftAfter`. A subject that could not be read neither drifts nor is in sync: it is unread, and the report remembers what it was when
-it was last read.
+`driftAfter`. A subject that could not be read is unread; the report remembers what it was when it was last read.
 """
 
 from collections import Counter
@@ -71,7 +70,7 @@ class PolicyTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftReport:
-    """One cluster's drift. `subjects` drift, `unread` could not be told; both sorted by address.
+    """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
     `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
     """
@@ -116,7 +115,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
     decided = {decision.address for decision in plan.decisions}
     for address, old in before.items():
-        # what lies below a topic or policy that is unread as a whole by now is not forgotten, only out of sight
+        # a subject below a topic or policy that is unread as a whole keeps what the previous report said
         above = (Address(address.kind, address.policy, address.name), address.policy_address)
         parent = next((unread[parent] for parent in above if parent in unread), None)
         if parent is not None and address not in decided:
@@ -137,7 +136,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
 def unreachable_report(
     cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
-    """Return the report of a cluster that could not be planned at all. What drifted before is unread, and not forgotten."""
+    """Return the report of a cluster that could not be planned. What drifted before is unread now."""
     before = _subjects_before(previous, cluster_id)
     for address, old in before.items():
         if old.sort != UNREAD:
@@ -181,10 +180,7 @@ def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
 
 
 def _carry_over(subject: Subject, old: Subject | None, now_ms: int) -> Subject:
-    """Return the subject with the instants of the previous report.
-
-    A broker that is away for one run must not make an old drift look new.
-    """
+    """Return the subject with the instants of the previous report: a run without a broker must not make old drift new."""
     if old is None:
         return subject
     drifted_ms = old.drift_since_ms if old.sort == UNREAD else old.since_ms

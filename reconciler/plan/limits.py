@@ -1,8 +1,7 @@
-"""Bounds on the blast radius of a whole plan, and the waivers that let one policy past one of them.
+"""Limits of a whole plan, and the waivers that let one policy past one of them.
 
-A limit never removes an action: it refuses the plan. Which limits there are and how much an action
-counts is the operation's, what they are set to is the Cluster's, and whether a refusal ends the run
-is the caller's business.
+A limit never removes an action: it refuses the plan. Operations define the limits and how much an
+action counts towards each, the Cluster sets their values, and the caller ends the run.
 """
 
 import math
@@ -205,7 +204,7 @@ class _Check:
         )
 
     def _format(self, value: float) -> str:
-        """Rounded up: a share just above a limit must not read as the limit itself."""
+        """Round up: a share just above a limit must not read as the limit itself."""
         return f"{_number(_ceil(value))} %" if self.limit.is_percent else _number(value)
 
     def _advice(self, refused: Iterable[tuple[_Bucket, list[Address]]]) -> str:
@@ -226,22 +225,22 @@ class _Check:
 
 
 def _join_first(clauses: Sequence[str], rest: str) -> str:
-    """A sentence that grows with old waivers would be cut, its number and its reason with it."""
+    """Join the first clauses and count the others: reports cut a sentence that is too long."""
     more = f"; {rest}: {len(clauses) - _CLAUSES_MAX:,}" if len(clauses) > _CLAUSES_MAX else ""
     return "".join(clauses[:_CLAUSES_MAX]) + more
 
 
 def _number(value: float) -> str:
-    """All its digits: whoever types it into a waiver has to get past the limit."""
+    """Return all digits: the number, copied into a waiver, has to pass the limit."""
     return f"{value:.15g}"
 
 
 def _ceil(percent: float) -> float:
-    """To a tenth; a count stays as it is."""
+    """Round up to a tenth; a count stays as it is."""
     return math.ceil(percent * 10) / 10
 
 
 def _remaining(ms: int) -> str:
-    """The largest whole unit, so that a remaining life reads at a glance: `9d`, `5h`, `12m`."""
+    """Return the largest whole unit: `9d`, `5h`, `12m`."""
     unit_ms = next((unit_ms for unit_ms in (_DAY_MS, _HOUR_MS) if ms >= unit_ms), _MINUTE_MS)
     return format_duration(max(unit_ms, ms // unit_ms * unit_ms))

@@ -1,7 +1,7 @@
-"""The plan file: one JSON document, the header first, then one decision per line in address order, so that it streams both ways.
+"""Writes and reads the plan file, and computes the digest of what an approval binds.
 
-Here: how a Plan becomes a file and a file a Plan again, and the digest of what an approval binds. Whether a plan may be applied
-(expiry, cluster, limits) is not decided here. docs/plan.md explains the format to users.
+The file is one JSON document: the header first, then one decision per line in address order, so that it streams both ways.
+docs/plan.md explains the format to users.
 """
 
 import hashlib
@@ -307,7 +307,7 @@ def _codecs(classes: tuple[type[Operation], ...]) -> dict[str, Codec[Any]]:
 
 
 def _satisfied_rows(decisions: Iterable[Decision]) -> Iterator[SatisfiedRow]:
-    """Yield one row per topic and one per group: in sync is the common case, so it is short."""
+    """Yield one row per topic and one per group: most subjects are in sync, so their rows are short."""
 
     def topic(decision: Decision) -> tuple[str, str, str, bool]:
         address = decision.address

@@ -1,7 +1,6 @@
-"""From policies and one snapshot to a plan: which subjects, what is protected, what two policies claim. Pure.
+"""Makes the plan of policies and one snapshot: selects subjects, applies protections, finds conflicts.
 
-What a subject needs is decided by its policy, whether the plan as a whole is too much in limits.py.
-No clock, no I/O.
+The policy decides what a subject needs; limits.py decides whether the whole plan is too much.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -93,7 +92,7 @@ def _decide(
     unread_by: UnreadByIndex,
     snapshot: ClusterSnapshot,
 ) -> Iterator[Decision]:
-    """Yield all decisions of one policy: too many, protected, claimed twice, awaited, and what it says of the rest."""
+    """Yield all decisions of one policy: too many, protected, claimed twice, awaited, and its own for the others."""
     policy = selection.policy
     if block := _too_many(selection):
         yield block.blocked(policy.address, policy.declared_at)
@@ -176,8 +175,8 @@ class _Targets:
         ordered = tuple(sorted(set(texts)))
         try:
             addresses = frozenset(Address.parse(text) for text in ordered)
-        except ValueError as wrong:
-            raise UsageError(f"--target: {wrong}") from wrong
+        except ValueError as error:
+            raise UsageError(f"--target: {error}") from error
         return cls(ordered, addresses, frozenset(a for address in addresses for a in _and_above(address)))
 
     def includes_policy(self, policy: Address) -> bool:
@@ -189,7 +188,7 @@ class _Targets:
         return not self.addresses or address in self.above or any(a in self.addresses for a in _and_above(address))
 
     def check_all_matched(self, decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
-        """Raises UsageError where nothing is decided in or above a target: a slip of the pen must not read as "in sync"."""
+        """Raises UsageError where nothing is decided in or above a target: a typing error must not read as "in sync"."""
         if not self.addresses:
             return
         missing = set(self.addresses)

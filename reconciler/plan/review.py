@@ -1,7 +1,7 @@
-"""A plan held against a reviewed one: the intersection of both. What differs between two plans is in diff.py.
+"""Intersects a plan with a reviewed one.
 
-A reviewed plan only bounds. It is never executed, so its age does not matter and nothing in it can make a result larger. The
-caller has the limits judged again (limits.with_limits), since less is done than they counted.
+A reviewed plan only bounds: it is never executed, so its age does not matter. The caller computes the limits again
+(limits.with_limits), since less is done than they counted.
 """
 
 from collections.abc import Iterable, Iterator
