@@ -4,7 +4,7 @@ The plan's `observed_at` is the only clock. Waiting and skipped subjects never d
 `driftAfter`. A subject that could not be read is unread; the report remembers what it was when it was last read.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -102,16 +102,16 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     before = _subjects_before(previous, plan.cluster_id)
     now_ms = plan.observed_at_ms
     subjects: dict[Address, Subject] = {}
-    counts: dict[Address, Counter[str]] = {}
+    counts: defaultdict[Address, Counter[str]] = defaultdict(Counter)
     for decision in plan.decisions:
-        if isinstance(decision, Operation):
-            state = "drift" if decision.drift else "pending"
-        else:
-            state = "drift" if (section := section_of(decision)) == "blocked" else section
-        counts.setdefault(decision.address.policy_address, Counter())[state] += 1
-        if isinstance(decision, Operation | Blocked) and state != "pending":
-            old = before.get(decision.address)
-            subjects[decision.address] = _carry_over(_subject(decision, now_ms), old, now_ms)
+        state = section_of(decision)
+        if isinstance(decision, Operation | Blocked):
+            if state != UNREAD:
+                state = "drift" if isinstance(decision, Blocked) or decision.drift else "pending"
+            if state != "pending":
+                old = before.get(decision.address)
+                subjects[decision.address] = _carry_over(_subject(decision, now_ms), old, now_ms)
+        counts[decision.address.policy_address][state] += 1
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
     decided = {decision.address for decision in plan.decisions}
     for address, old in before.items():

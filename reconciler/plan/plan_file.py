@@ -4,6 +4,7 @@ The file is one JSON document: the header first, then one decision per line in a
 docs/plan.md explains the format to users.
 """
 
+import gc
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -267,8 +268,14 @@ def schema() -> Schema:
 
 def read(path: Path) -> Plan:
     """Return the plan. Raises PlanUnusable for a file that cannot be read, is cut, edited, or of an unknown format major."""
+    collects = gc.isenabled()
     with _opened(path) as (header, decisions):
-        return header.plan(decisions)
+        gc.disable()  # decisions hold no cycles, and the collector would visit all of them again and again
+        try:
+            return header.plan(decisions)
+        finally:
+            if collects:
+                gc.enable()
 
 
 def open_plan(path: Path, *, proven: bool = True) -> SavedPlan:
