@@ -13,7 +13,7 @@ from reconciler.apply import results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
-from reconciler.journal import interrupted, journal
+from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka.connect import Connection
@@ -30,7 +30,8 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, Unknown
 from reconciler.operations import Operation
 from reconciler.plan import limits, plan_file, planner, recheck
-from reconciler.plan.review import Reviewed, restrict_to
+from reconciler.plan.plan_file import SavedPlan
+from reconciler.plan.review import restrict_to
 from reconciler.policies.cluster import Cluster
 from reconciler.scan import export as parquet
 from reconciler.scan import scan
@@ -117,7 +118,7 @@ def plan(
     *,
     modes: Collection[Mode] = planner.ALL_MODES,
     targets: Sequence[str] = (),
-    reviewed: Reviewed | None = None,
+    reviewed: SavedPlan | None = None,
     expires_after_ms: int = DEFAULT_EXPIRY_MS,
     session: KafkaSession | None = None,
 ) -> Plan:
@@ -187,12 +188,12 @@ def apply(
         digest = plan_file.digest(planned)
         # Before the recheck: an old journal takes time, and nothing should delay the first request after it.
         intents = journal.interrupted_actions(action_journal, digest)
-        if message := interrupted.progress_message(intents):
+        if message := journal.progress_message(intents):
             run.progress(message)
         checked_at_ms = run.clock()
         checked = _recheck(planned, manifests, run, kafka, action_journal)
         refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-        rechecked, ended_intents = interrupted.annotate_interrupted(checked.outcomes, intents)
+        rechecked, ended_intents = journal.annotate_interrupted(checked.outcomes, intents)
 
         def run_actions() -> Iterator[Outcome]:
             yield from rechecked

@@ -20,7 +20,7 @@ from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult
-from reconciler.plan.drift.report import EXIT_UNSEEN
+from reconciler.plan.drift import EXIT_UNSEEN
 
 SLICE_S = 0.2
 LEAST_S = 1.0

@@ -1,7 +1,4 @@
-"""Names of partitions, addresses of subjects and places in manifest files, and how messages show them.
-
-Nothing here knows what is done to them.
-"""
+"""Names of partitions, addresses of subjects and locations in manifests, and how messages show them."""
 
 import re
 from dataclasses import dataclass
@@ -65,7 +62,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceLocation:
-    """Where something was declared: path as given on the command line, 1-based line and column."""
+    """Where a manifest declares something: path as on the command line, 1-based line and column."""
 
     path: str
     line: int
@@ -79,12 +76,12 @@ NOWHERE = SourceLocation("", 0, 0)
 
 
 def format_address(address: Address) -> str:
-    """A whole address, harmless; for a tame one exactly the text that `explain` takes."""
+    """Return an address for a message: escaped where it has to be, otherwise the text that `explain` takes."""
     return display_name(str(address))
 
 
 def format_subject(address: Address) -> str:
-    """What a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
+    """Return what a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
     if not address.name:
         return format_policy(address)
     if address.kind in GROUP_KINDS:
@@ -94,10 +91,10 @@ def format_subject(address: Address) -> str:
 
 
 def format_policy(address: Address) -> str:
-    """`RetentionFloor/orders-gdpr`."""
+    """Return the policy: `RetentionFloor/orders-gdpr`."""
     return display_name(f"{address.kind}/{address.policy}")
 
 
 def format_location(location: SourceLocation) -> str:
-    """`manifests/prod-eu/orders.yaml:9`."""
+    """Return file and line: `manifests/prod-eu/orders.yaml:9`."""
     return f"{display_name(location.path)}:{location.line}"

@@ -8,8 +8,8 @@ from reconciler.codec import document, json_lines
 from reconciler.model.action import Action
 from reconciler.model.names import format_address, format_policy, format_subject
 from reconciler.operations.base import Operation
-from reconciler.plan.diff import ActionDiff, Change, Comparison, PlanRef
-from reconciler.plan.plan_file import PlanFile, action_row, digest_of
+from reconciler.plan.diff import ActionDiff, Change, Comparison
+from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -42,14 +42,10 @@ def diff_report(comparison: Comparison) -> Report:
     )
 
 
-def _identification(plan: PlanRef) -> Phrase:
+def _identification(plan: SavedPlan) -> Phrase:
     scanned = f"scanned {formatting.format_time(plan.observed_at_ms)}"
     commit: Phrase = ("commit ", name(plan.source.commit[:7])) if plan.source.commit else ()
-    return join(", ", (name(plan.cluster),), (scanned,), commit, (escaped_name(_digest(plan)),))
-
-
-def _digest(plan: PlanRef) -> str:
-    return plan.header.digest if isinstance(plan, PlanFile) else digest_of(plan.actions, plan.cluster_id)
+    return join(", ", (name(plan.cluster),), (scanned,), commit, (escaped_name(digest(plan)),))
 
 
 def _items(comparison: Comparison) -> Iterator[Item]:
@@ -121,10 +117,10 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
     return document(fields.items())
 
 
-def _identity(side: PlanRef) -> dict[str, str | None]:
+def _identity(side: SavedPlan) -> dict[str, str | None]:
     return {
         "cluster_id": side.cluster_id,
         "observed_at": formatting.format_exact_instant(side.observed_at_ms),
         "commit": side.source.commit,
-        "plan_digest": _digest(side),
+        "plan_digest": digest(side),
     }

@@ -319,9 +319,8 @@ def _fill(journal: ActionJournal) -> None:
     cluster.create_topic("elsewhere", 1)
     cluster.produce("elsewhere", {0: 10})
     action = purge(cluster, TopicPartition("elsewhere", 0), 5)
-    line = (
-        len(entry.dump(entry.intents([action], run_id="r", plan_digest="other", at_ms=1, author=entry.Author())[0])) + 1
-    )
+    intent = entry.create(action, run_id="r", plan_digest="other", at_ms=1)
+    line = len(entry.dump(intent)) + 1
     journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
 
 

@@ -161,5 +161,5 @@ def test_writing_to_a_stream_is_the_same_text() -> None:
     """`-o json` prints the content of `--out`."""
     plan = examples.plan()
     stream = io.StringIO()
-    plan_file.write(plan, stream)
+    stream.writelines(plan_file.lines(plan))
     assert stream.getvalue() == plan_text(plan)

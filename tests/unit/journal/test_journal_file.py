@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import file as journal_file
-from reconciler.journal import interrupted
-from reconciler.journal.entry import Author, Event
+from reconciler.journal import journal as action_journal
+from reconciler.journal.entry import Event
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -42,7 +42,7 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
-    return file_journal(tmp_path / "kept" / "journal.jsonl", author=Author(who="ann", commit="4f2c9aa"))
+    return file_journal(tmp_path / "kept" / "journal.jsonl", who="ann", commit="4f2c9aa")
 
 
 @contextmanager
@@ -367,13 +367,13 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     journal.record_intents(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
     intents = journal.open_intents("sha256:plan")
     assert set(intents) == {action.address for action in actions[:2]}
-    assert "killed" in interrupted.progress_message(intents)
-    assert "2 actions" in interrupted.progress_message(intents)
+    assert "killed" in action_journal.progress_message(intents)
+    assert "2 actions" in action_journal.progress_message(intents)
     rechecked = [
         Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
         for action in (actions[0], actions[2])
     ]
-    annotated, ended = interrupted.annotate_interrupted(rechecked, intents)
+    annotated, ended = action_journal.annotate_interrupted(rechecked, intents)
     assert [outcome.action for outcome in annotated] == [actions[0], actions[2]]
     assert [outcome.action for outcome in ended] == [actions[0]]
     assert "run killed" in ended[0].detail
@@ -382,4 +382,4 @@ def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> Non
     assert set(journal.open_intents("sha256:plan")) == {actions[1].address}
     # The later run sent no request: the clock still runs from the intent of the killed run.
     assert journal.last_purges()[actions[0].partition] == 1
-    assert interrupted.progress_message({}) == ""
+    assert action_journal.progress_message({}) == ""

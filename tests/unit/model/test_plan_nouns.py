@@ -56,6 +56,6 @@ def test_only_a_preferred_election_can_be_undone() -> None:
 
 def test_an_unread_fact_has_no_truth_value() -> None:
     """`if fact:` would take a missing value for a present one."""
-    with pytest.raises(TypeError, match=r"an unread fact has no truth value \(not asked\)"):
+    with pytest.raises(TypeError, match=r"an unknown fact has no truth value \(not asked\)"):
         bool(NOT_ASKED)
     assert Unknown("a") == Unknown("a")
