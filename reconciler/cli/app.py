@@ -12,10 +12,8 @@ from typer.exceptions import TyperException
 from reconciler import __version__
 from reconciler.cli import console
 from reconciler.cli.commands import build_app
-from reconciler.errors import ManifestsInvalid, ReconcilerError
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 
-EXIT_USAGE = 64
-EXIT_INTERRUPTED = 130
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """Errors of the help pages, which typer prints, on a full disk. Files have their own errors."""
 
@@ -44,14 +42,14 @@ def run(arguments: Sequence[str]) -> int:
     """
     try:
         result = app(args=list(arguments), prog_name="reconciler", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return result if isinstance(result, int) else ExitCode.DONE
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
             console.print_error(f"{message} (see reconciler --help)")
-        return EXIT_USAGE
+        return ExitCode.USAGE
     except ManifestsInvalid as error:
         return error.exit_code  # the command has printed the diagnostics
     except ReconcilerError as error:
@@ -59,15 +57,15 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         console.print_error("interrupted before anything was written")
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         console.discard_stdout()
-        return 1
+        return ExitCode.ERROR
     except OSError as error:
         if error.errno not in _NO_SPACE:
             return _report_bug(error)
         console.print_error(f"standard output could not be written: {error.strerror}")
-        return 1
+        return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         return _report_bug(error)
 
@@ -78,4 +76,4 @@ def _report_bug(error: Exception) -> int:
     console.print_error(
         f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error} (run again with -v for a traceback)"
     )
-    return 1
+    return ExitCode.ERROR

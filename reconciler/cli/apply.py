@@ -15,9 +15,8 @@ from reconciler.cli.plan import show_plan
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import PlanUnusable, Refused, UsageError
-from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Plan
-from reconciler.pipeline import ApplyResult
+from reconciler.pipeline import ApplyResult, wall_clock_ms
 from reconciler.plan import plan_file
 
 
@@ -46,19 +45,33 @@ def apply(
             "apply without a saved plan asks for confirmation, and standard input is no terminal: save a plan with "
             "`plan --out plan.json` and apply that file"
         )
-    now_ms = common.now_ms()
+    now_ms = wall_clock_ms()
     if plan is not None:
         _check_plan(plan, expect_digest, now_ms)
-    manifests = common.load(paths, settings)
-    part = common.one_cluster(manifests, settings, cluster_id=plan.cluster_id if plan else None)
+    part = common.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
     if plan is None:
-        with common.running(settings) as run:
-            plan = pipeline.plan(part, run)
+        with common.open_run(settings, part) as run:
+            plan = pipeline.plan(run)
         show_plan(plan, settings)
         _check_plan(plan, expect_digest, now_ms)
-        _confirm(plan, part)
-    tuning = Tuning(batch_max=batch)
-    return _execute(plan, part, settings, results=results, dry_run=dry_run, tuning=tuning)
+        name = part.cluster.metadata.name
+        if (
+            plan.actions
+            and (answer := console.ask(f"Type the name of the cluster ({name}) to apply this plan:")) != name
+        ):
+            raise Refused(f"{answer!r} is not {name!r}: nothing was done")
+    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
+    # before anything was written".
+    with handle_signals() as signals:
+        with common.open_run(settings, part, signals) as run:
+            applied = pipeline.apply(plan, run, dry_run=dry_run, tuning=Tuning(batch_max=batch))
+        if results:
+            with console.report_write_errors():
+                results_file.write(results, applied.outcomes, applied.header)
+        show_results(applied, settings)
+    for message in applied.header.refused:
+        console.print_error(message)
+    return applied.header.exit_code
 
 
 def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
@@ -76,41 +89,17 @@ def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 
 
-def _confirm(plan: Plan, part: ClusterManifests) -> None:
-    if not plan.actions:
-        return
-    name = part.cluster.metadata.name
-    answer = console.ask(f"Type the name of the cluster ({name}) to apply this plan:")
-    if answer != name:
-        raise Refused(f"{answer!r} is not {name!r}: nothing was done")
-
-
-def _execute(
-    plan: Plan, part: ClusterManifests, settings: Settings, *, results: Path | None, dry_run: bool, tuning: Tuning
-) -> int:
-    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
-    # before anything was written".
-    with handle_signals() as stop:
-        with common.running(settings) as run:
-            applied = pipeline.apply(plan, part, run, dry_run=dry_run, stop=stop, sending=stop.sending, tuning=tuning)
-        if results:
-            with console.report_write_errors():
-                results_file.write(results, applied.outcomes, applied.header)
-        with console.report_write_errors():
-            show_results(applied, settings)
-    for message in applied.refused:
-        console.print_error(message)
-    return applied.exit_code
-
-
 def show_results(applied: ApplyResult, settings: Settings) -> None:
-    """Write the outcomes of a plan in the selected formats."""
-    outcomes = applied.outcomes
-    tree = report.results_report(applied.plan, outcomes)
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: lambda color: console.styled(report.write_lines(tree, width=common.terminal_width()), color=color),
-        Format.MD: lambda _color: report.write_markdown(tree),
-        Format.JSON: lambda _color: results_file.dumps(outcomes, applied.header),
-        Format.GITHUB: lambda _color: report.write_annotations(tree),
-    }
-    console.emit_formats(settings, "a result", renderers)
+    """Write the outcomes of a plan in the selected formats. A failure to write is an error line only."""
+    tree = report.results_report(applied.plan, applied.outcomes)
+    with console.report_write_errors():
+        console.emit(
+            settings,
+            "a result",
+            {
+                Format.TEXT: lambda: common.lines(tree),
+                Format.MD: lambda: report.write_markdown(tree),
+                Format.JSON: lambda: results_file.dumps(applied.outcomes, applied.header),
+                Format.GITHUB: lambda: report.write_annotations(tree),
+            },
+        )

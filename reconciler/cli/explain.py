@@ -9,12 +9,10 @@ from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import PlanAndPaths
 from reconciler.cli.settings import Format, Settings, accepts_settings
-from reconciler.errors import UsageError
+from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.block_codes import REASONS
 from reconciler.model.names import Address
-
-_CODE = re.compile(r"[A-Z][0-9]{3}")
 
 
 @accepts_settings
@@ -32,30 +30,27 @@ def explain(
 
     Without a saved plan, the command makes a plan of the manifests first.
     """
-    if _CODE.fullmatch(subject.upper()):
-        text = _code_text(subject.upper())
-        _emit(settings, lambda _color: text)
-        return 0
+    text = _explain_code(subject.upper()) or _explain_decision(subject, words, settings)
+    console.emit(settings, "an explanation", {Format.TEXT: lambda: text, Format.MD: lambda: text})
+    return ExitCode.DONE
+
+
+def _explain_code(code: str) -> str | None:
+    if not re.fullmatch("[A-Z][0-9]{3}", code):
+        return None
+    entry = REASONS.get(code) or CODES.get(code)
+    if entry is None:
+        raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
+    return f"{code}: {entry.title}\n\n{entry.explanation}\n"
+
+
+def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
     try:
         address = Address.parse(subject)
     except ValueError as error:
         raise UsageError(str(error)) from error
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
-        manifests = common.load(paths, settings)
-        with common.running(settings) as run:
-            plan = pipeline.plan(common.one_cluster(manifests, settings), run)
-    lines = list(report.write_lines(report.explain_report(plan, address), width=common.terminal_width()))
-    _emit(settings, lambda color: console.styled(lines, color=color))
-    return 0
-
-
-def _emit(settings: Settings, renderer: console.Renderer) -> None:
-    console.emit_formats(settings, "an explanation", {Format.TEXT: renderer, Format.MD: renderer})
-
-
-def _code_text(code: str) -> str:
-    entry = REASONS.get(code) or CODES.get(code)
-    if entry is None:
-        raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
-    return f"{code}: {entry.title}\n\n{entry.explanation}\n"
+        with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+            plan = pipeline.plan(run)
+    return list(common.lines(report.explain_report(plan, address)))

@@ -1,6 +1,5 @@
 """`reconciler plan`, `plan diff` and `show`: print what would change, and why. They only read."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +7,9 @@ import typer
 
 from reconciler import pipeline, report
 from reconciler.cli import common, console
-from reconciler.cli.common import DetailedExitcode, Full, Paths
+from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
-from reconciler.errors import ReconcilerError, UsageError
+from reconciler.errors import ExitCode, UsageError
 from reconciler.model.plan import Plan
 from reconciler.plan import plan_file
 from reconciler.plan.diff import compare
@@ -18,36 +17,32 @@ from reconciler.policies.fields import duration_ms
 from reconciler.text.formatting import format_duration
 
 LONGEST_EXPIRY_MS = 366 * 86_400_000
-EXIT_ACTIONS = 2
-EXIT_REFUSED = 3
-_WORST_FIRST = (5, 130, 1, 64, 4, 3, 2, 0)
+DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
+Full = Annotated[bool, typer.Option("--full", help="List every partition, and skipped subjects.")]
 
 
 def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: Path | None = None) -> None:
     """Write the plan in the selected formats."""
-
-    def text(color: bool) -> Iterator[str]:
-        path = str(saved_to) if saved_to else None
-        tree = report.plan_report(plan, full=full, saved_to=path)
-        lines = report.write_lines(tree, width=common.terminal_width(), full=full)
-        return console.render_stream(lines, color=color)
-
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: text,
-        Format.MD: lambda _color: report.write_markdown(report.plan_report(plan)),
-        Format.JSON: lambda _color: plan_file.lines(plan),
-        Format.GITHUB: lambda _color: report.write_annotations(report.plan_report(plan)),
-    }
-    console.emit_formats(settings, "a plan", renderers)
+    path = str(saved_to) if saved_to else None
+    console.emit(
+        settings,
+        "a plan",
+        {
+            Format.TEXT: lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
+            Format.MD: lambda: report.write_markdown(report.plan_report(plan)),
+            Format.JSON: lambda: plan_file.lines(plan),
+            Format.GITHUB: lambda: report.write_annotations(report.plan_report(plan)),
+        },
+    )
 
 
-def exit_code(plan: Plan, *, detailed: bool) -> int:
+def exit_code(plan: Plan, *, detailed: bool) -> ExitCode:
     """Return 3 if a limit refuses the plan, 2 for actions with --detailed-exitcode, else 0."""
     for verdict in plan.refused:
         console.print_error(verdict.message)
     if plan.refused:
-        return EXIT_REFUSED
-    return EXIT_ACTIONS if detailed and plan.actions else 0
+        return ExitCode.REFUSED
+    return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
 
 
 @accepts_settings
@@ -75,34 +70,29 @@ def plan(
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = plan_file.open_plan(within) if within else None
-    parts = list(common.clusters(common.load(paths, settings), settings))
+    parts = common.load_clusters(paths, settings)
     if len(parts) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
     codes: list[int] = []
     target_errors: list[UsageError] = []
     for part in parts:
-        try:
-            with common.running(settings) as run:
-                planned = pipeline.plan(
-                    part, run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
-                )
-        except UsageError as error:  # a target is an address of one cluster and unknown to the others
-            target_errors.append(error)
-            if len(target_errors) == len(parts):
-                raise
-            continue
-        except ReconcilerError as error:  # the plans of the other clusters must still be shown
-            if len(parts) == 1:
-                raise
-            console.print_error(f"{part.cluster.metadata.name}: {error}")
-            codes.append(error.exit_code)
-            continue
-        if out:
-            plan_file.write(planned, out)
-        show_plan(planned, settings, full=full, saved_to=out)
-        codes.append(exit_code(planned, detailed=detailed_exitcode))
-    return worst_exit_code(codes)
+        with common.collect_errors(part, codes):
+            try:
+                with common.open_run(settings, part) as run:
+                    planned = pipeline.plan(
+                        run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
+                    )
+            except UsageError as error:  # a target is an address of one cluster and unknown to the others
+                target_errors.append(error)
+                continue
+            if out:
+                plan_file.write(planned, out)
+            show_plan(planned, settings, full=full, saved_to=out)
+            codes.append(exit_code(planned, detailed=detailed_exitcode))
+    if len(target_errors) == len(parts):
+        raise target_errors[-1]
+    return common.worst_exit_code(codes)
 
 
 def parse_duration(option: str, text: str) -> int:
@@ -113,14 +103,6 @@ def parse_duration(option: str, text: str) -> int:
         raise UsageError(f"{option} {text}: {error}") from error
 
 
-def worst_exit_code(codes: Sequence[int]) -> int:
-    """Return the exit code for several clusters.
-
-    "Partly applied" comes first, then errors, then "there are actions".
-    """
-    return min(codes, key=_WORST_FIRST.index, default=0)
-
-
 @accepts_settings
 def plan_diff(
     settings: Settings,
@@ -129,15 +111,16 @@ def plan_diff(
 ) -> int:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    renderers: dict[Format, console.Renderer] = {
-        Format.TEXT: lambda color: console.render_stream(
-            report.write_lines(report.diff_report(comparison), width=common.terminal_width()), color=color
-        ),
-        Format.MD: lambda _color: report.write_markdown(report.diff_report(comparison)),
-        Format.JSON: lambda _color: report.diff_json(comparison),
-    }
-    console.emit_formats(settings, "a comparison", renderers)
-    return 0
+    console.emit(
+        settings,
+        "a comparison",
+        {
+            Format.TEXT: lambda: common.lines(report.diff_report(comparison)),
+            Format.MD: lambda: report.write_markdown(report.diff_report(comparison)),
+            Format.JSON: lambda: report.diff_json(comparison),
+        },
+    )
+    return ExitCode.DONE
 
 
 @accepts_settings

@@ -9,6 +9,7 @@ from reconciler import pipeline
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.errors import ExitCode
 
 
 @accepts_settings
@@ -21,9 +22,7 @@ def scan(
 
     docs/scan.md describes the schema. The command changes nothing on the cluster.
     """
-    part = common.one_cluster(common.load(paths, settings), settings)
-    with common.running(settings) as run:
-        files = pipeline.export(part, run, out)
-    for path in files:
-        console.write(f"{path}\n")
-    return 0
+    with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+        files = pipeline.export(run, out)
+    console.write("".join(f"{path}\n" for path in files))
+    return ExitCode.DONE

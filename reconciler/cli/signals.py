@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from reconciler.apply.results import EXIT_PARTLY
+from reconciler.errors import ExitCode
 
-EXIT_INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -35,7 +34,7 @@ class SignalState:
         """Count one more signal; the second one ends the process."""
         self._count += 1
         if self._count > 1:
-            os._exit(EXIT_PARTLY if self._sent else EXIT_INTERRUPTED)
+            os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
         # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
         threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
 

@@ -5,35 +5,42 @@ read what differs between repositories, such as cluster names, at run time. The 
 program itself: other repositories refer to it by commit.
 """
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 
-from reconciler.gitops.install_source import InstallSource
+from reconciler import __version__
+from reconciler.errors import UsageError
+from reconciler.gitops.install_source import InstallSource, installed_source, parse_action_ref
 
 ACTION = ".github/actions/reconciler"
 OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program."""
+_FOLDER = Path(__file__).parent / "github"
 
 
-def github(source: InstallSource | None, *, version: str) -> dict[PurePosixPath, str]:
-    """Return path inside the repository → text, in a stable order.
+def github(source: InstallSource | None) -> Mapping[str, str]:
+    """Return path inside the repository → text, sorted.
 
     `source`: the repository and commit that the workflows install this program from; None: their own
     repository.
     """
-    workflows = dict(sorted(_files(files(__package__).joinpath("github"), PurePosixPath(".github"))))
+    action = f"{source.repository}/{ACTION}@{source.commit} # reconciler {__version__}" if source else OWN_ACTION
+    return {
+        f".github/{path.relative_to(_FOLDER).as_posix()}": path.read_text(encoding="utf-8").replace(OWN_ACTION, action)
+        for path in sorted(_FOLDER.rglob("*.yml"))
+    }
+
+
+def workflows(action: str | None) -> Mapping[str, str]:
+    """Return path → text of the workflows for a user's repository.
+
+    `action`: OWNER/NAME@COMMIT, from which the workflows install this program; None: the source of this
+    installation. Raises UsageError if neither is known.
+    """
+    source = parse_action_ref(action) if action else installed_source()
     if source is None:
-        return workflows
-    action = f"{source.repository}/{ACTION}@{source.commit} # reconciler {version}"
-    return {path: text.replace(OWN_ACTION, action) for path, text in workflows.items()}
-
-
-def _files(folder: Traversable, path: PurePosixPath) -> list[tuple[PurePosixPath, str]]:
-    entries = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            entries += _files(entry, path / entry.name)
-        elif entry.name.endswith(".yml"):
-            entries.append((path / entry.name, entry.read_text(encoding="utf-8")))
-    return entries
+        raise UsageError(
+            "the workflows install this program from a commit of its repository on GitHub, and the commit of this "
+            "installation is unknown: add --action OWNER/NAME@COMMIT, or --no-workflows"
+        )
+    return github(source)

@@ -6,12 +6,15 @@ templates/, and becomes a file of the same name.
 
 import re
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 
 from reconciler.errors import UsageError
 from reconciler.policies.fields import NAME_TEXT
 
-_MODELINE = "# yaml-language-server: $schema="
+SCHEMA = "schemas/manifest.json"
+"""The path of the JSON Schema in the repository, to which the first line of each manifest points editors."""
+_MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def starter_manifests(
@@ -21,9 +24,8 @@ def starter_manifests(
     *,
     client: Mapping[str, str] | None = None,
     journal_topic: str | None = None,
-    schema: str = "schemas/manifest.json",
 ) -> Mapping[str, str]:
-    """Return path → text, relative to the root of the repository, as is the path `schema`.
+    """Return path → text, relative to the root of the repository.
 
     `client`: librdkafka properties, with references such as ${env:KAFKA_PASSWORD}. Without them or
     without a journal topic, the file holds a comment that shows how to add them. All arguments are
@@ -45,19 +47,17 @@ def starter_manifests(
         "client": properties and f"  client: # librdkafka properties, passed through\n{properties}",
         "journal": f"  journal:\n    topic: {_quoted(journal_topic)}\n" if journal_topic else "",
     }
-    templates = sorted(files(__package__).joinpath("templates").iterdir(), key=lambda template: template.name)
     return {
-        f"manifests/{name}/{template.name}": f"{_MODELINE}../../{schema}\n"
-        + _filled(template.read_text(encoding="utf-8"), values, sections)
-        for template in templates
-        if template.name.endswith(".yaml")
+        f"manifests/{name}/{template.name}": _MODELINE + _fill(template.read_text(encoding="utf-8"), values, sections)
+        for template in sorted(_TEMPLATES.glob("*.yaml"))
     }
 
 
-def _filled(template: str, values: Mapping[str, str], sections: Mapping[str, str]) -> str:
+def _fill(template: str, values: Mapping[str, str], sections: Mapping[str, str]) -> str:
     """Fill each `{{value}}`, and each `{{section:}} … {{:section}}` that has a text in `sections`.
 
-    A section without a text keeps its default. One pass fills both, so that the text of a section is never taken for a template.
+    A section without a text keeps its default. One pass fills both, so that the text of a section is
+    never taken for a template.
     """
 
     def replacement(match: re.Match[str]) -> str:
