@@ -3,6 +3,7 @@
 Kafka's own tools show the effects.
 """
 
+import fcntl
 import os
 import select
 import signal
@@ -49,10 +50,9 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
     processes = [start(world, "results-1.json")]
     # The first stands still in the middle until the second has rechecked everything and begun, so that both send for the same subjects.
     sent_something(processes[0], 180)
-    processes[0].send_signal(signal.SIGSTOP)
+    stop_outside_append(processes[0], world.journal)
     try:
         processes.append(start(world, "results-2.json"))
-        # Stopped while it held the journal's lock it would hold up the second, too: not for longer than this.
         sent_something(processes[1], 90)
     finally:
         processes[0].send_signal(signal.SIGCONT)
@@ -97,6 +97,27 @@ def start(world: World, into: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def stop_outside_append(process: subprocess.Popen[str], journal: Path) -> None:
+    """Stop the process while it does not hold the lock of the journal file.
+
+    A process that is stopped inside an append keeps the lock, and the other one waits for it before
+    its recheck instead of sending for the same subjects.
+    """
+    for _ in range(100):
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        if not journal.exists():
+            return
+        with journal.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+    raise AssertionError("the process held the lock of its journal each time it was stopped")
 
 
 def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
