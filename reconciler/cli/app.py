@@ -41,8 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     Never raises: a bug is a message, a traceback with -v, and exit 1.
     """
     try:
-        result = app(args=list(arguments), prog_name="reconciler", standalone_mode=False)
-        return result if isinstance(result, int) else ExitCode.DONE
+        return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if message.startswith("Usage: "):  # a group of commands without one of them

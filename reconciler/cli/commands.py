@@ -24,13 +24,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("plan", "Show what would change on the cluster, and why."),
     "plan diff": ("plan", "Show what changed between two saved plans."),
     "show": ("plan", "Print a saved plan in any format."),
-    "explain": ("explain", "Explain one decision of a plan, or an error code."),
+    "explain": ("plan", "Explain one decision of a plan, or an error code."),
     "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
     "converge": ("converge", "Plan and apply the policies in `mode: continuous`, once."),
     "watch": ("converge", "Converge at regular intervals until Ctrl-C or SIGTERM."),
     "drift": ("drift", "Report drift for schedules, and change nothing."),
-    "scan": ("scan", "Write the facts that the policies need as Parquet."),
-    "journal": ("journal", "Print the intents and outcomes of all runs, oldest first."),
+    "scan": ("facts", "Write the facts that the policies need as Parquet."),
+    "journal": ("facts", "Print the intents and outcomes of all runs, oldest first."),
     "schema": ("manifests", "Write the JSON Schemas of manifests, plans and results."),
 }
 """Command → (module of this package, summary), in the order of `--help`.

@@ -13,8 +13,8 @@ from reconciler.cli import console
 from reconciler.cli.settings import Format, Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
-from reconciler.manifest import diagnostics, files
-from reconciler.manifest.diagnostics import Diagnostic
+from reconciler.manifest import files
+from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
 from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run, wall_clock_ms
@@ -47,7 +47,6 @@ PlanAndPaths = Annotated[
     ),
 ]
 DEFAULT_PATHS = (Path("manifests"),)
-DIAGNOSTIC_FORMATS = (Format.TEXT, Format.JSON, Format.GITHUB, Format.SARIF)
 
 
 def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
@@ -56,17 +55,12 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     try:
         return files.load(paths or DEFAULT_PATHS, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
-        found = [diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic)]
+        diagnostics = [diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic)]
         if settings.output in (Format.TEXT, Format.MD):
-            console.print_stderr(render_diagnostics(found, Format.TEXT).rstrip("\n"))
+            console.print_stderr(render(diagnostics, Rendering.TEXT).rstrip("\n"))
         else:
-            console.write(render_diagnostics(found, settings.output))
+            console.write(render(diagnostics, Rendering(settings.output.value)))
         raise
-
-
-def render_diagnostics(found: Sequence[Diagnostic], output: Format) -> str:
-    """Render diagnostics in one of DIAGNOSTIC_FORMATS."""
-    return diagnostics.render(found, diagnostics.Rendering(output.value))
 
 
 def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:

@@ -42,7 +42,7 @@ def write(text: str) -> None:
 
     Raises OutputUnwritten, and BrokenPipeError if the reader closed the pipe.
     """
-    with _write_errors("standard output"):
+    with write_errors("standard output"):
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.flush()
@@ -97,7 +97,7 @@ def emit(settings: Settings, subject: str, renderers: Mapping[Format, Callable[[
         if output not in renderers:
             raise UsageError(f"-o {output}: {subject} has the formats {', '.join(renderers)}")
     for output, path in files:
-        with _write_errors(f"--output-file {path}"):
+        with write_errors(f"--output-file {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(texts(renderers[output](), color=False))
@@ -124,7 +124,8 @@ def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
 
 
 @contextmanager
-def _write_errors(target: str) -> Iterator[None]:
+def write_errors(target: str) -> Iterator[None]:
+    """Raise OutputUnwritten, which names the target, for an OSError of the block except BrokenPipeError."""
     try:
         yield
     except BrokenPipeError:

@@ -65,11 +65,9 @@ def drift(settings: Settings, paths: Paths = None, previous: Previous = None, me
         },
     )
     if metrics:
-        try:
+        with console.write_errors(f"--metrics {metrics}"):
             metrics.parent.mkdir(parents=True, exist_ok=True)
             drift_reports.write_metrics(reports, metrics)
-        except OSError as error:
-            raise ReconcilerError(f"--metrics {metrics} could not be written: {error.strerror or error}") from error
     return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 

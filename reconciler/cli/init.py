@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from reconciler import gitops, pipeline
 from reconciler.cli import console
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
-from reconciler.errors import ExitCode, ReconcilerError, UsageError
+from reconciler.errors import UsageError
 from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
 from reconciler.kafka import connect, journal_topic
 from reconciler.kafka.session import KafkaSession
@@ -65,7 +65,7 @@ def init(
     journal: Journal = None,
     workflows: Workflows = True,
     action: Action = None,
-) -> int:
+) -> None:
     """Write the first manifests and workflows for a cluster.
 
     Reads the cluster id from the brokers, and adds harmless examples. Overwrites no file.
@@ -91,7 +91,6 @@ def init(
             with closing(KafkaSession(connection)) as session:
                 journal_topic.create_topic(session, journal, retention_ms=FOREVER_MS)
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
-    return ExitCode.DONE
 
 
 def _cluster(servers: Sequence[str], name: str, properties: Mapping[str, str], journal: str | None) -> Cluster:
@@ -113,27 +112,23 @@ def _cluster(servers: Sequence[str], name: str, properties: Mapping[str, str], j
 
 def _write(files: Mapping[str, str], directory: Path) -> None:
     """Write the files that do not exist; refuse all if one exists with other content."""
-    missing = {directory / path: text for path, text in files.items() if not _exists(directory / path, text)}
+    missing = {}
+    for relative, text in files.items():
+        path = directory / relative
+        same = False
+        with suppress(OSError, ValueError):
+            same = path.read_text(encoding="utf-8") == text
+        if same:
+            console.print_stderr(f"{path} exists with the same content")
+        elif os.path.lexists(path):
+            raise UsageError(
+                f"{path} exists with other content, and init overwrites no file: choose another --name or folder, or "
+                f"move the file; --no-workflows writes nothing below .github"
+            )
+        else:
+            missing[path] = text
     for path, text in missing.items():
-        try:
+        with console.write_errors(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ReconcilerError(f"{path} could not be written: {error.strerror or error}") from error
         console.write(f"{path}\n")
-
-
-def _exists(path: Path, text: str) -> bool:
-    if not os.path.lexists(path):
-        return False
-    try:
-        same = path.read_text(encoding="utf-8") == text
-    except (OSError, ValueError):
-        same = False
-    if not same:
-        raise UsageError(
-            f"{path} exists with other content, and init overwrites no file: choose another --name or folder, or move the file; "
-            f"--no-workflows writes nothing below .github"
-        )
-    console.print_stderr(f"{path} exists with the same content")
-    return True

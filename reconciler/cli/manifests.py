@@ -9,26 +9,26 @@ import typer
 
 from reconciler.apply import results
 from reconciler.cli import common, console
-from reconciler.cli.common import DIAGNOSTIC_FORMATS, Paths
+from reconciler.cli.common import Paths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ExitCode
+from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.schema import schemas
 from reconciler.model.action import Mode
 from reconciler.plan import plan_file
 
 
 @accepts_settings
-def validate(settings: Settings, paths: Paths = None) -> int:
+def validate(settings: Settings, paths: Paths = None) -> None:
     """Check manifests without a cluster. Exit 1 if a manifest is invalid."""
     manifests = common.load(paths, settings)
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
     summary = f"valid: {len(manifests.policies)} policies for {names} in {len(manifests.files)} files\n"
 
-    def render(output: Format) -> str:
-        return common.render_diagnostics(manifests.warnings, output) + (summary if output is Format.TEXT else "")
+    def rendered(rendering: Rendering) -> str:
+        return render(manifests.warnings, rendering) + (summary if rendering is Rendering.TEXT else "")
 
-    console.emit(settings, "a validation", {output: partial(render, output) for output in DIAGNOSTIC_FORMATS})
-    return ExitCode.DONE
+    console.emit(settings, "a validation", {Format(form.value): partial(rendered, form) for form in Rendering})
 
 
 @accepts_settings
@@ -36,7 +36,7 @@ def clusters(
     settings: Settings,
     paths: Paths = None,
     mode: Annotated[Mode | None, typer.Option("--mode", help="List only clusters with a policy in this mode.")] = None,
-) -> int:
+) -> None:
     """List the clusters of the manifests.
 
     One name per line, or one JSON list with -o json. Connects to no cluster.
@@ -55,7 +55,6 @@ def clusters(
             Format.JSON: lambda: json.dumps(names) + "\n",
         },
     )
-    return ExitCode.DONE
 
 
 def schema(

@@ -1,5 +1,6 @@
-"""`reconciler plan`, `plan diff` and `show`: print what would change, and why. They only read."""
+"""`reconciler plan`, `plan diff`, `show` and `explain`: print what would change, and why. They only read."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -7,9 +8,12 @@ import typer
 
 from reconciler import pipeline, report
 from reconciler.cli import common, console
-from reconciler.cli.common import Paths
+from reconciler.cli.common import Paths, PlanAndPaths
 from reconciler.cli.settings import Format, Settings, accepts_settings
 from reconciler.errors import ExitCode, UsageError
+from reconciler.manifest.error_codes import CODES
+from reconciler.model.block_codes import REASONS
+from reconciler.model.names import Address
 from reconciler.model.plan import Plan
 from reconciler.plan import plan_file
 from reconciler.plan.diff import compare
@@ -108,7 +112,7 @@ def plan_diff(
     settings: Settings,
     old: Annotated[Path, typer.Argument(help="The older saved plan.")],
     new: Annotated[Path, typer.Argument(help="The newer saved plan.")],
-) -> int:
+) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
     console.emit(
@@ -120,7 +124,6 @@ def plan_diff(
             Format.JSON: lambda: report.diff_json(comparison),
         },
     )
-    return ExitCode.DONE
 
 
 @accepts_settings
@@ -134,3 +137,41 @@ def show(
     planned = plan_file.read(saved)
     show_plan(planned, settings, full=full, saved_to=saved)
     return exit_code(planned, detailed=detailed_exitcode)
+
+
+@accepts_settings
+def explain(
+    settings: Settings,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="ADDRESS|CODE", help="An address such as RetentionFloor/orders/orders[3], or a code such as B204."
+        ),
+    ],
+    words: PlanAndPaths = None,
+) -> None:
+    """Explain one decision of a plan, or an error code.
+
+    Without a saved plan, the command makes a plan of the manifests first.
+    """
+    code = subject.upper()
+    if re.fullmatch("[A-Z][0-9]{3}", code):
+        entry = REASONS.get(code) or CODES.get(code)
+        if entry is None:
+            raise UsageError(f"no such code: {code}; codes of manifests begin with M, codes of blocked subjects with B")
+        text: console.Rendered = f"{code}: {entry.title}\n\n{entry.explanation}\n"
+    else:
+        text = _explain_decision(subject, words, settings)
+    console.emit(settings, "an explanation", {Format.TEXT: lambda: text, Format.MD: lambda: text})
+
+
+def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:
+    try:
+        address = Address.parse(subject)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    plan, paths = common.split_plan_and_paths(words)
+    if plan is None:
+        with common.open_run(settings, common.load_cluster(paths, settings)) as run:
+            plan = pipeline.plan(run)
+    return list(common.lines(report.explain_report(plan, address)))

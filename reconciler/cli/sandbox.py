@@ -7,7 +7,7 @@ import typer
 from reconciler.cli import console
 from reconciler.cli.commands import new_app
 from reconciler.cli.settings import Format, Settings, accepts_settings
-from reconciler.errors import ExitCode, SandboxError
+from reconciler.errors import SandboxError
 from reconciler.sandbox import jars, registry
 from reconciler.sandbox.cluster import Cluster
 
@@ -17,7 +17,7 @@ Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
 DEFAULT_NAME = "default"
 
 
-def _show(cluster: Cluster, settings: Settings) -> int:
+def _show(cluster: Cluster, settings: Settings) -> None:
     brokers = "".join(f"  broker {broker.id}   pid {broker.pid}   log {broker.log}\n" for broker in cluster.brokers)
     text = (
         f"sandbox {cluster.name}: {cluster.bootstrap_servers}   cluster id {cluster.cluster_id}\n"
@@ -26,7 +26,6 @@ def _show(cluster: Cluster, settings: Settings) -> int:
     )
     json = f"{registry.to_json(cluster)}\n"
     console.emit(settings, "a sandbox", {Format.TEXT: lambda: text, Format.JSON: lambda: json})
-    return ExitCode.DONE
 
 
 @sandbox.command()
@@ -44,29 +43,28 @@ def up(
             help=f"Kafka version: {' or '.join(jars.versions())}.",
         ),
     ] = None,
-) -> int:
+) -> None:
     """Start brokers that keep running after this command."""
     with console.progress(settings) as progress:
         cluster = registry.up(name, nodes, version=kafka, progress=progress)
-    return _show(cluster, settings)
+    _show(cluster, settings)
 
 
 @sandbox.command()
 @accepts_settings
-def down(settings: Settings, name: Name = DEFAULT_NAME) -> int:
+def down(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Stop the brokers and remove their data."""
     if not registry.down(name):
         raise SandboxError(f"no sandbox named {name} is running: check the name with `reconciler sandbox status`")
     if not settings.quiet:
         console.print_stderr(f"sandbox {name} is stopped, and its data is removed")
-    return ExitCode.DONE
 
 
 @sandbox.command()
 @accepts_settings
-def status(settings: Settings, name: Name = DEFAULT_NAME) -> int:
+def status(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Show the addresses of a running sandbox. Exit 1 if none is running."""
     cluster = registry.status(name)
     if cluster is None:
         raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")
-    return _show(cluster, settings)
+    _show(cluster, settings)

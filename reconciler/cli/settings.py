@@ -70,59 +70,62 @@ def parse_output_file(word: str) -> OutputFile:
     return OutputFile(Format(name), Path(path))
 
 
-_option = partial(typer.Option, rich_help_panel="Common options")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The values of the common options."""
 
     cluster: Annotated[
         str | None,
-        _option(
+        typer.Option(
             "--cluster", envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."
         ),
     ] = None
-    output: Annotated[Format, _option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
+    output: Annotated[Format, typer.Option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
     output_file: Annotated[
         list[OutputFile] | None,
-        _option(
+        typer.Option(
             "--output-file",
             metavar="FORMAT=PATH",
             parser=parse_output_file,
             help="Also write the result in this format to this file.",
         ),
     ] = None
-    color: Annotated[Color, _option("--color", envvar="RECONCILER_COLOR", help="When to use color.")] = Color.AUTO
-    quiet: Annotated[bool, _option("-q", "--quiet", help="Print no progress.")] = False
-    verbose: Annotated[bool, _option("-v", "--verbose", help="Log every step.")] = False
+    color: Annotated[Color, typer.Option("--color", envvar="RECONCILER_COLOR", help="When to use color.")] = Color.AUTO
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress.")] = False
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
-        LogFormat, _option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr.")
+        LogFormat, typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr.")
     ] = LogFormat.TEXT
     no_input: Annotated[
-        bool, _option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
+        bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
     timeout: Annotated[
-        float, _option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call.")
+        float,
+        typer.Option("--timeout", envvar="RECONCILER_TIMEOUT", min=1, max=3600, help="Seconds for each broker call."),
     ] = 30.0
     spark_master: Annotated[
         str | None,
-        _option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
+        typer.Option("--spark-master", envvar="RECONCILER_SPARK_MASTER", help="Spark master URL. Default: local[*]"),
     ] = None
     spark_remote: Annotated[
         str | None,
-        _option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
+        typer.Option("--spark-remote", envvar="SPARK_REMOTE", help="Spark Connect server to use, as sc://HOST:PORT."),
     ] = None
     spark_conf: Annotated[
         list[KeyValue] | None,
-        _option("--spark-conf", metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."),
+        typer.Option(
+            "--spark-conf", metavar="KEY=VALUE", parser=parse_key_value, help="A Spark property. May be repeated."
+        ),
     ] = None
 
 
-def accepts_settings(command: Callable[..., int]) -> Callable[..., int]:
-    """Return `command(settings, …)` as a function that also takes each common option by name."""
+def accepts_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return `command(settings, …)` as a function that also takes each common option by name.
 
-    def wrapper(**arguments: Any) -> int:
+    The command returns its exit code; None: 0.
+    """
+
+    def wrapper(**arguments: Any) -> int | None:
         settings = Settings(**{field.name: arguments.pop(field.name) for field in fields(Settings)})
         return command(settings, **arguments)
 

@@ -9,7 +9,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 
 from reconciler.errors import ExitCode
 
@@ -50,7 +49,8 @@ def handle_signals() -> Iterator[SignalState]:
     state = SignalState()
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
-    previous_handlers = {number: signal.signal(number, _ignore) for number in _SIGNALS}
+    # A handler that does nothing, because the default one would end the process.
+    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
     previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
     listener = threading.Thread(target=_listen, args=(read_fd, state), name="signals", daemon=True)
     listener.start()
@@ -76,7 +76,3 @@ def _listen(read_fd: int, state: SignalState) -> None:
         for number in numbers:
             if number in _SIGNALS:
                 state.receive()
-
-
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Replace the default handler, which would end the process."""
