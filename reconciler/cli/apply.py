@@ -12,7 +12,7 @@ from reconciler.apply.tuning import Tuning
 from reconciler.cli import common, console
 from reconciler.cli.common import PlanAndPaths
 from reconciler.cli.plan import show_plan
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import PlanUnusable, Refused, UsageError
 from reconciler.model.plan import Plan
@@ -96,10 +96,8 @@ def show_results(applied: ApplyResult, settings: Settings) -> None:
         console.emit(
             settings,
             "a result",
-            {
-                Format.TEXT: lambda: common.lines(tree),
-                Format.MD: lambda: report.write_markdown(tree),
-                Format.JSON: lambda: results_file.dumps(applied.outcomes, applied.header),
-                Format.GITHUB: lambda: report.write_annotations(tree),
-            },
+            text=lambda: common.lines(tree),
+            md=lambda: report.write_markdown(tree),
+            json=lambda: results_file.dumps(applied.outcomes, applied.header),
+            github=lambda: report.write_annotations(tree),
         )

@@ -1,7 +1,7 @@
 """What several commands share: arguments, manifests, the selection of clusters, the run, the layout."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -118,21 +118,21 @@ def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
 
 
 @contextmanager
-def collect_errors(part: ClusterManifests, codes: list[int]) -> Iterator[None]:
-    """Print an error of the block and append its exit code, so that the other clusters still run."""
+def collect_errors(part: ClusterManifests, codes: set[int]) -> Iterator[None]:
+    """Print an error of the block and add its exit code, so that the other clusters still run."""
     try:
         yield
     except ReconcilerError as error:
         console.print_error(f"{part.cluster.metadata.name}: {error}")
-        codes.append(error.exit_code)
+        codes.add(error.exit_code)
     except BrokenPipeError:
         console.discard_stdout()
-        codes.append(ExitCode.ERROR)
+        codes.add(ExitCode.ERROR)
 
 
 _WORST_FIRST = tuple(map(ExitCode, (5, 130, 1, 64, 4, 3, 2, 0)))
 
 
-def worst_exit_code(codes: Sequence[int]) -> int:
+def worst_exit_code(codes: Iterable[int]) -> int:
     """Return the exit code for several clusters: "partly applied" first, "there are actions" last."""
     return min(codes, key=_WORST_FIRST.index, default=ExitCode.DONE)

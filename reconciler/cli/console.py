@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -86,10 +86,10 @@ def unfailing_stderr() -> TextIO:
     return io.TextIOWrapper(buffer, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
 
 
-def emit(settings: Settings, subject: str, renderers: Mapping[Format, Callable[[], Rendered]]) -> None:
+def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) -> None:
     """Write a result to a file for each `--output-file`, and to stdout in the format of `-o`.
 
-    Raises UsageError for a format without a renderer, in a sentence that begins with `subject`;
+    `renderers`: one for each format that the result has. Raises UsageError for a format without a renderer, in a sentence that begins with `subject`;
     OutputUnwritten and BrokenPipeError.
     """
     files = settings.output_file or ()

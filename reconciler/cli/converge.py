@@ -21,8 +21,8 @@ from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult, wall_clock_ms
 
-SLICE_S = 0.2
-LEAST_S = 1.0
+_SLICE_S = 0.2
+_LEAST_S = 1.0
 """Shortest time between two rounds of watch."""
 _JITTER_S = 2.0
 _DEFAULT_EVERY_MS = 30_000
@@ -38,12 +38,12 @@ def converge(settings: Settings, paths: Paths = None) -> int:
     if len(parts) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
-    codes: list[int] = []
+    codes: set[int] = set()
     wrote = False
     with handle_signals() as signals:
         for part in parts:
             if signals():
-                codes.append(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
+                codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
                 break
             with common.collect_errors(part, codes):
                 applied = _converge_once(part, settings, signals, codes, quiet_when_idle=settings.quiet)
@@ -64,60 +64,44 @@ def watch(
     """Converge at regular intervals until Ctrl-C or SIGTERM."""
     part = common.load_cluster(paths, settings)
     console.prepare(settings)
-    interval_s = _interval_ms(part, every) / 1000
+    clocks = [policy.every_ms for policy in part.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
+    interval_ms = parse_duration("--every", every) if every else min(clocks, default=_DEFAULT_EVERY_MS)
     completed = 0
-    codes: list[int] = []
+    codes: set[int] = set()
     with handle_signals() as signals:
         while not signals():
             # Without jitter, two loops that delay each other would meet again after each interval.
-            jitter_s = random.uniform(0, min(_JITTER_S, interval_s / 10))  # noqa: S311  no secret
-            next_s = time.monotonic() + interval_s + jitter_s
+            wait_s = interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
+            next_s = time.monotonic() + wait_s
             with common.collect_errors(part, codes):  # the cluster may be available in the next round
-                applied = _converge_once(part, settings, signals, codes, quiet_when_idle=True)
-                next_s = min(next_s, time.monotonic() + _due_in_s(applied.plan, wall_clock_ms()))
-            codes[:] = [common.worst_exit_code(codes)]
+                plan = _converge_once(part, settings, signals, codes, quiet_when_idle=True).plan
+                # A round that begins just before a waiting purge is due would delay it by an interval.
+                due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
+                due_s = (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
+                next_s = min(next_s, time.monotonic() + max(_LEAST_S, due_s))
             completed += 1
             if completed == rounds:
                 break
             while not signals() and time.monotonic() < next_s:
-                time.sleep(SLICE_S)
+                time.sleep(_SLICE_S)
     return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)
 
 
-def _due_in_s(plan: Plan, now_ms: int) -> float:
-    """Return the seconds until the first purge that waits for its `every` is due.
-
-    Otherwise a round that begins just before that moment would delay the purge by an interval.
-    """
-    due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
-    return max(LEAST_S, (min(due_ms) - now_ms) / 1000) if due_ms else math.inf
-
-
-def _interval_ms(part: ClusterManifests, every: str | None) -> int:
-    if every:
-        return parse_duration("--every", every)
-    clocks = [policy.every_ms for policy in part.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
-    return min(clocks, default=_DEFAULT_EVERY_MS)
-
-
-def _has_unknown_facts(plan: Plan) -> bool:
-    return bool(plan.incomplete) or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
-
-
 def _converge_once(
-    part: ClusterManifests, settings: Settings, signals: SignalState, codes: list[int], *, quiet_when_idle: bool
+    part: ClusterManifests, settings: Settings, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
 ) -> ApplyResult:
-    """Converge a cluster, and append its exit code; 1 if only a fact could not be read."""
+    """Converge a cluster, and add its exit code; 1 if only a fact could not be read."""
 
     def on_plan(plan: Plan) -> None:
-        if plan.actions or plan.refused or _has_unknown_facts(plan) or not quiet_when_idle:
+        has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+        if has_unknown_facts:
+            codes.add(ExitCode.ERROR)
+        if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
             show_plan(plan, settings)
 
     with common.open_run(settings, part, signals) as run:
         applied = pipeline.converge(run, on_plan=on_plan)
-    codes.append(applied.header.exit_code)
-    if _has_unknown_facts(applied.plan):
-        codes.append(ExitCode.ERROR)
+    codes.add(applied.header.exit_code)
     for message in applied.header.refused:
         console.print_error(message)
     if applied.outcomes:

@@ -12,7 +12,7 @@ from rich.text import Text
 from reconciler import __version__
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, SandboxError
 from reconciler.kafka.permissions import Role
@@ -52,7 +52,7 @@ def doctor(
             yield "\n"
             yield from common.lines(doctor_report(check, purpose))
 
-    console.emit(settings, "doctor", {Format.TEXT: text, Format.JSON: lambda: _json(checks, principal)})
+    console.emit(settings, "doctor", text=text, json=lambda: _json(checks, principal))
     return ExitCode.DONE if show_acls or all(check.passes(purpose) for check in checks) else ExitCode.ERROR
 
 

@@ -9,25 +9,27 @@ import typer
 from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ReconcilerError, WrongCluster
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 
-Previous = Annotated[
-    Path | None,
-    typer.Option(
-        "--previous",
-        help="The previous report (-o json), which dates the drift. The file may be missing on the first run.",
-    ),
-]
-Metrics = Annotated[
-    Path | None, typer.Option("--metrics", help="Write metrics in the Prometheus text format to this file.")
-]
-
 
 @accepts_settings
-def drift(settings: Settings, paths: Paths = None, previous: Previous = None, metrics: Metrics = None) -> int:
+def drift(
+    settings: Settings,
+    paths: Paths = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous",
+            help="The previous report (-o json), which dates the drift. The file may be missing on the first run.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option("--metrics", help="Write metrics in the Prometheus text format to this file.")
+    ] = None,
+) -> int:
     """Report drift for schedules, and change nothing. Exit 2 on drift.
 
     Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster. With -q, nothing is printed for a
@@ -57,12 +59,10 @@ def drift(settings: Settings, paths: Paths = None, previous: Previous = None, me
     console.emit(
         settings,
         "a drift report",
-        {
-            Format.TEXT: lambda: (line for tree in visible for line in common.lines(tree)),
-            Format.MD: lambda: "\n".join(map(report.write_markdown, trees)),
-            Format.GITHUB: lambda: "\n".join(map(report.write_markdown, trees)),
-            Format.JSON: lambda: drift_reports.dumps(reports),
-        },
+        text=lambda: (line for tree in visible for line in common.lines(tree)),
+        md=lambda: "\n".join(map(report.write_markdown, trees)),
+        github=lambda: "\n".join(map(report.write_markdown, trees)),
+        json=lambda: drift_reports.dumps(reports),
     )
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):

@@ -8,7 +8,7 @@ import typer
 from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.journal.entry import dump
 
 
@@ -39,8 +39,6 @@ def journal(
     console.emit(
         settings,
         "the journal",
-        {
-            Format.TEXT: lambda: common.lines(report.journal_report(entries)),
-            Format.JSON: lambda: (f"{dump(entry)}\n" for entry in entries),
-        },
+        text=lambda: common.lines(report.journal_report(entries)),
+        json=lambda: (f"{dump(entry)}\n" for entry in entries),
     )

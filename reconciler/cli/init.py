@@ -21,50 +21,44 @@ from reconciler.policies.cluster import Cluster
 
 FOREVER_MS = -1
 
-Servers = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-server",
-        envvar="KAFKA_BOOTSTRAP_SERVERS",
-        help="Addresses of some brokers as HOST:PORT, separated by commas.",
-    ),
-]
-Client = Annotated[
-    list[KeyValue] | None,
-    typer.Option(
-        "--client",
-        metavar="KEY=VALUE",
-        parser=parse_key_value,
-        help="A librdkafka property; a secret as '${env:NAME}'. May be repeated.",
-    ),
-]
-Journal = Annotated[
-    str | None,
-    typer.Option("--journal-topic", help="Create this topic with unlimited retention, and use it as the journal."),
-]
-Workflows = Annotated[
-    bool, typer.Option("--workflows/--no-workflows", help="Whether to write .github/workflows as well.")
-]
-Action = Annotated[
-    str | None,
-    typer.Option(
-        "--action",
-        metavar="OWNER/NAME@COMMIT",
-        help="GitHub repository and commit of this program for the workflows. Default: the source of this installation.",
-    ),
-]
-
 
 @accepts_settings
 def init(
     settings: Settings,
-    bootstrap_server: Servers,
+    bootstrap_server: Annotated[
+        str,
+        typer.Option(
+            "--bootstrap-server",
+            envvar="KAFKA_BOOTSTRAP_SERVERS",
+            help="Addresses of some brokers as HOST:PORT, separated by commas.",
+        ),
+    ],
     directory: Annotated[Path, typer.Argument(help="The root of the repository.")] = Path(),
     name: Annotated[str, typer.Option("--name", help="Name of the Cluster manifest.")] = "my-cluster",
-    client: Client = None,
-    journal: Journal = None,
-    workflows: Workflows = True,
-    action: Action = None,
+    client: Annotated[
+        list[KeyValue] | None,
+        typer.Option(
+            "--client",
+            metavar="KEY=VALUE",
+            parser=parse_key_value,
+            help="A librdkafka property; a secret as '${env:NAME}'. May be repeated.",
+        ),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal-topic", help="Create this topic with unlimited retention, and use it as the journal."),
+    ] = None,
+    workflows: Annotated[
+        bool, typer.Option("--workflows/--no-workflows", help="Whether to write .github/workflows as well.")
+    ] = True,
+    action: Annotated[
+        str | None,
+        typer.Option(
+            "--action",
+            metavar="OWNER/NAME@COMMIT",
+            help="GitHub repository and commit of this program for the workflows. Default: the source of this installation.",
+        ),
+    ] = None,
 ) -> None:
     """Write the first manifests and workflows for a cluster.
 

@@ -10,7 +10,7 @@ import typer
 from reconciler.apply import results
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ExitCode
 from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.schema import schemas
@@ -28,7 +28,7 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     def rendered(rendering: Rendering) -> str:
         return render(manifests.warnings, rendering) + (summary if rendering is Rendering.TEXT else "")
 
-    console.emit(settings, "a validation", {Format(form.value): partial(rendered, form) for form in Rendering})
+    console.emit(settings, "a validation", **{form.value: partial(rendered, form) for form in Rendering})
 
 
 @accepts_settings
@@ -50,10 +50,8 @@ def clusters(
     console.emit(
         settings,
         "the list of clusters",
-        {
-            Format.TEXT: lambda: "".join(f"{name}\n" for name in names),
-            Format.JSON: lambda: json.dumps(names) + "\n",
-        },
+        text=lambda: "".join(f"{name}\n" for name in names),
+        json=lambda: json.dumps(names) + "\n",
     )
 
 

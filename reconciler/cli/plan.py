@@ -9,7 +9,7 @@ import typer
 from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths, PlanAndPaths
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest.error_codes import CODES
 from reconciler.model.block_codes import REASONS
@@ -31,12 +31,10 @@ def show_plan(plan: Plan, settings: Settings, *, full: bool = False, saved_to: P
     console.emit(
         settings,
         "a plan",
-        {
-            Format.TEXT: lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
-            Format.MD: lambda: report.write_markdown(report.plan_report(plan)),
-            Format.JSON: lambda: plan_file.lines(plan),
-            Format.GITHUB: lambda: report.write_annotations(report.plan_report(plan)),
-        },
+        text=lambda: common.lines(report.plan_report(plan, full=full, saved_to=path), full=full),
+        md=lambda: report.write_markdown(report.plan_report(plan)),
+        json=lambda: plan_file.lines(plan),
+        github=lambda: report.write_annotations(report.plan_report(plan)),
     )
 
 
@@ -78,7 +76,7 @@ def plan(
     if len(parts) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
-    codes: list[int] = []
+    codes: set[int] = set()
     target_errors: list[UsageError] = []
     for part in parts:
         with common.collect_errors(part, codes):
@@ -93,7 +91,7 @@ def plan(
             if out:
                 plan_file.write(planned, out)
             show_plan(planned, settings, full=full, saved_to=out)
-            codes.append(exit_code(planned, detailed=detailed_exitcode))
+            codes.add(exit_code(planned, detailed=detailed_exitcode))
     if len(target_errors) == len(parts):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
@@ -118,11 +116,9 @@ def plan_diff(
     console.emit(
         settings,
         "a comparison",
-        {
-            Format.TEXT: lambda: common.lines(report.diff_report(comparison)),
-            Format.MD: lambda: report.write_markdown(report.diff_report(comparison)),
-            Format.JSON: lambda: report.diff_json(comparison),
-        },
+        text=lambda: common.lines(report.diff_report(comparison)),
+        md=lambda: report.write_markdown(report.diff_report(comparison)),
+        json=lambda: report.diff_json(comparison),
     )
 
 
@@ -162,7 +158,7 @@ def explain(
         text: console.Rendered = f"{code}: {entry.title}\n\n{entry.explanation}\n"
     else:
         text = _explain_decision(subject, words, settings)
-    console.emit(settings, "an explanation", {Format.TEXT: lambda: text, Format.MD: lambda: text})
+    console.emit(settings, "an explanation", text=lambda: text, md=lambda: text)
 
 
 def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> console.Rendered:

@@ -6,7 +6,7 @@ import typer
 
 from reconciler.cli import console
 from reconciler.cli.commands import new_app
-from reconciler.cli.settings import Format, Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import SandboxError
 from reconciler.sandbox import jars, registry
 from reconciler.sandbox.cluster import Cluster
@@ -25,7 +25,7 @@ def _show(cluster: Cluster, settings: Settings) -> None:
         f"--bootstrap-server {cluster.bootstrap_servers} --list\n"
     )
     json = f"{registry.to_json(cluster)}\n"
-    console.emit(settings, "a sandbox", {Format.TEXT: lambda: text, Format.JSON: lambda: json})
+    console.emit(settings, "a sandbox", text=lambda: text, json=lambda: json)
 
 
 @sandbox.command()
