@@ -115,34 +115,26 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
         f"{count(len(found.brokers), 'broker')} ({', '.join(map(str, found.brokers))}), "
         f"{count(len(found.topics), 'topic')}, {count(len(found.groups), 'group')}"
     )
-    rights = {
-        f"Rights to {'elect' if role is Role.ELECTIONS else role}": [
-            item for right in found.rights if right.purpose is role for item in _right(right, purpose)
-        ]
-        for role in Role
-    }
-    beyond = [_item("note", sentence) for sentence in found.beyond]
-    sections = {heading: list(_facts(check)), **rights, "More than planning needs": beyond}
+    facts = [_item("client", found.client), *_versions(found.versions), _clock(found.clock)]
+    facts += [_item("MISSING", escape_sentence(sentence)) for sentence in found.unseen]
+    if found.journal_missing and check.required.journal_topic is not None:
+        command = create_command(display_name(check.required.journal_topic))
+        facts.append(_item("MISSING", f"the journal's topic does not exist; to create it: {command}"))
+    sections = {heading: facts}
+    for role in Role:
+        items = [item for right in found.rights if right.purpose is role for item in _right(right, purpose)]
+        sections[f"Rights to {'elect' if role is Role.ELECTIONS else role}"] = items
+    sections["More than planning needs"] = [_item("note", sentence) for sentence in found.beyond]
     return Report(
-        sections=tuple(Section(heading=(title,), items=items, labelled=False) for title, items in sections.items()),
+        sections=tuple(
+            Section(heading=(title,), items=tuple(items), labelled=False) for title, items in sections.items()
+        ),
         footer=(("Least-privilege grants: reconciler doctor --acls",),),
     )
 
 
 def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
     return Item(sign=f"{label:<8}", subject=(sentence,), severity=Severity.ERROR if label == "MISSING" else severity)
-
-
-def _facts(check: ClusterCheck) -> Iterator[Item]:
-    found = check.report
-    yield _item("client", found.client)
-    yield from _versions(found.versions)
-    yield _clock(found.clock)
-    for sentence in found.unseen:
-        yield _item("MISSING", escape_sentence(sentence))
-    if found.journal_missing and check.required.journal_topic is not None:
-        command = create_command(display_name(check.required.journal_topic))
-        yield _item("MISSING", f"the journal's topic does not exist; to create it: {command}")
 
 
 def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:

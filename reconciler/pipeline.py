@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -25,7 +25,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Mode
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
@@ -121,7 +121,7 @@ def plan(
     """
     manifests, observed_at_ms = run.manifests, run.clock()
     request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
-    snapshot = _scan(run, request, observed_at_ms, run.open_journal)
+    snapshot = _scan(run, request, observed_at_ms)
     run.progress("planning")
     planned = planner.plan(
         cluster=manifests.cluster,
@@ -155,8 +155,10 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
     intents = journal.interrupted_actions(action_journal, digest)
     if message := interrupted.progress_message(intents):
         run.progress(message)
+    run.progress("rechecking every action")
     checked_at_ms = run.clock()
-    checked = _recheck(planned, run, action_journal)
+    snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
+    checked = recheck.recheck(planned, cluster, run.manifests.waivers, snapshot, now_ms=checked_at_ms)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
     rechecked, ended_intents = interrupted.annotate_interrupted(checked.outcomes, intents)
     if refused or dry_run:
@@ -208,28 +210,26 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
 def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry]:
     """Yield the journal's entries, oldest first. `address`: only this address and those below it."""
 
-    def matches(candidate: Address) -> bool:
-        return address is None or f"{candidate}/".startswith(f"{address}/")
-
-    return run.open_journal().entries(matches)
+    return run.open_journal().entries(lambda entry: address is None or f"{entry}/".startswith(f"{address}/"))
 
 
 def export(run: Run, out: Path) -> Sequence[Path]:
-    """Write the snapshot of a scan as Parquet files under `out`."""
+    """Write the snapshot of a scan as Parquet files under `out`, without the purge times of the journal."""
     observed_at_ms = run.clock()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
+    request = replace(request, topics=tuple(replace(topics, last_purge=False) for topics in request.topics))
     return parquet.write(_scan(run, request, observed_at_ms), out)
 
 
 def _scan(
-    run: Run, request: ScanRequest, observed_at_ms: int, open_journal: Callable[[], ActionJournal] | None = None
+    run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts. Without `open_journal`, no purge times are read."""
+    """Scan, and connect while Spark starts. `action_journal`: has the purge times; None: that of the cluster."""
     with scan.start_session(request, run.engine) as start:
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
-        if open_journal and any(part.last_purge for part in request.topics):
-            last_purges = journal.last_purges(open_journal())
+        if any(part.last_purge for part in request.topics):
+            last_purges = journal.last_purges(action_journal or run.open_journal())
         return scan.scan(
             request,
             session,
@@ -239,13 +239,6 @@ def _scan(
             progress=run.progress,
             start=start,
         )
-
-
-def _recheck(planned: Plan, run: Run, action_journal: ActionJournal) -> recheck.Recheck:
-    run.progress("rechecking every action")
-    manifests, now_ms = run.manifests, run.clock()
-    snapshot = _scan(run, recheck.scan_request(planned), now_ms, lambda: action_journal)
-    return recheck.recheck(planned, manifests.cluster, manifests.waivers, snapshot, now_ms=now_ms)
 
 
 def _result(

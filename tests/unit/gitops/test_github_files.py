@@ -10,13 +10,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__, gitops
-from reconciler.gitops.install_source import InstallSource
 
 ROOT = Path(__file__).parents[3]
-SOURCE = InstallSource("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OWN = gitops.github(None)
-WRITTEN = gitops.github(SOURCE)
-USED = f"acme/reconciler/.github/actions/reconciler@{SOURCE.commit} # reconciler {__version__}"
+WRITTEN = gitops.github(f"acme/reconciler@{COMMIT}")
+USED = f"acme/reconciler/.github/actions/reconciler@{COMMIT} # reconciler {__version__}"
 ACTION = ".github/actions/reconciler/action.yml"
 WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
 
