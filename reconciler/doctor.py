@@ -10,7 +10,7 @@ from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
-from reconciler.pipeline import Run
+from reconciler.pipeline import Run, wall_clock_ms
 from reconciler.plan import planner
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
@@ -73,7 +73,7 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     """
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.write_access().resource == "cluster"]
-    required = required_access(cluster, policies, observed_at_ms=run.clock())
+    required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
     session = run.session
     run.progress("reading versions, clocks and permissions")
     return ClusterCheck(

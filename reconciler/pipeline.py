@@ -1,4 +1,4 @@
-"""Wires the verbs together: scan → plan → recheck → apply. Decides nothing itself."""
+"""Calls the steps in order: scan → plan → recheck → apply. Decides nothing itself."""
 
 import time
 import uuid
@@ -42,7 +42,7 @@ DEFAULT_EXPIRY_MS = 24 * 3_600_000
 
 
 def wall_clock_ms() -> int:
-    """Read the wall clock: epoch milliseconds. A verb passes its time on as `observed_at_ms`."""
+    """Read the wall clock: epoch milliseconds. A step passes its time on as `observed_at_ms`."""
     return time.time_ns() // 1_000_000
 
 
@@ -54,7 +54,7 @@ def connection(cluster: Cluster, timeout_s: float) -> Connection:
 
 @dataclass(kw_only=True)
 class Run:
-    """A run on one cluster: its manifests, its one Kafka session, and how the verbs run.
+    """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
 
     `timeout_s`: of each broker call. `stop`: whether a signal ends the run. `sending`: called before
     each request, from any thread. The end of a `with` block closes the session.
@@ -64,7 +64,6 @@ class Run:
     engine: SparkTarget
     timeout_s: float
     progress: Callable[[str], None]
-    clock: Callable[[], int] = wall_clock_ms
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
 
@@ -83,6 +82,7 @@ class Run:
         self.progress(f"connecting to {cluster.metadata.name}")
         session = KafkaSession.open(connection(cluster, self.timeout_s))
         if session.cluster_id != cluster.spec.cluster_id:
+            session.close()
             raise WrongCluster(
                 f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
                 f"{session.connection.bootstrap_servers} are {session.cluster_id}: nothing was done; correct "
@@ -119,7 +119,7 @@ def plan(
 
     `modes`: only policies of these modes. `reviewed`: only what that plan contains, too.
     """
-    manifests, observed_at_ms = run.manifests, run.clock()
+    manifests, observed_at_ms = run.manifests, wall_clock_ms()
     request = planner.scan_request((policy for policy in manifests.policies if policy.mode in modes), observed_at_ms)
     snapshot = _scan(run, request, observed_at_ms)
     run.progress("planning")
@@ -143,7 +143,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
 
     Never does more than the plan. Raises WrongCluster.
     """
-    cluster, started_at_ms, run_id = run.manifests.cluster, run.clock(), uuid.uuid4().hex[:12]
+    cluster, started_at_ms, run_id = run.manifests.cluster, wall_clock_ms(), uuid.uuid4().hex[:12]
     if planned.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
             f"the plan is for cluster id {planned.cluster_id}, Cluster/{cluster.metadata.name} is "
@@ -156,7 +156,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
     if message := interrupted.progress_message(intents):
         run.progress(message)
     run.progress("rechecking every action")
-    checked_at_ms = run.clock()
+    checked_at_ms = wall_clock_ms()
     snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
     checked = recheck.recheck(planned, cluster, run.manifests.waivers, snapshot, now_ms=checked_at_ms)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
@@ -167,7 +167,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
         code: int = ExitCode.REFUSED if refused else ExitCode.DONE
         return _result(planned, run, run_id, started_at_ms, (*rechecked, *outcomes), code=code, refused=refused)
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=run.clock())
+        action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=wall_clock_ms())
     satisfied = [outcome.action for outcome in rechecked if outcome.status is Status.SATISFIED]
     removed_groups = (action.removed_group for action in satisfied if isinstance(action, Operation))
     sent = send_actions(
@@ -176,7 +176,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
         journal=action_journal,
         run_id=run_id,
         plan_digest=digest,
-        clock=run.clock,
+        clock=wall_clock_ms,
         sleep=time.sleep,
         stop=run.stop,
         progress=run.progress,
@@ -197,7 +197,7 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
 
     The review approved the rules, and the limits bound each run.
     """
-    started_at_ms = run.clock()
+    started_at_ms = wall_clock_ms()
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     on_plan(planned)
     if planned.actions and not planned.refused:
@@ -215,7 +215,7 @@ def journal_entries(run: Run, *, address: str | None = None) -> Iterator[Journal
 
 def export(run: Run, out: Path) -> Sequence[Path]:
     """Write the snapshot of a scan as Parquet files under `out`, without the purge times of the journal."""
-    observed_at_ms = run.clock()
+    observed_at_ms = wall_clock_ms()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
     request = replace(request, topics=tuple(replace(topics, last_purge=False) for topics in request.topics))
     return parquet.write(_scan(run, request, observed_at_ms), out)
@@ -258,7 +258,7 @@ def _result(
         cluster=planned.cluster,
         cluster_id=planned.cluster_id,
         started_at_ms=started_at_ms,
-        finished_at_ms=run.clock(),
+        finished_at_ms=wall_clock_ms(),
         interrupted=run.stop(),
         exit_code=int(code),
         refused=refused,

@@ -1,23 +1,89 @@
-"""Runs one command, and turns every exception into one line on stderr and an exit code."""
+"""The list of commands, and the program that runs one of them.
+
+It imports only the command that was typed: `--version`, `--help` and completion need neither the Kafka
+client nor pyarrow, whose import takes longer than all the rest. So the summaries for `--help` are here;
+a test compares them with the commands' own.
+"""
 
 import errno
 import logging
 import traceback
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
-from reconciler.cli.commands import build_app
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of the help pages, which typer prints, on a full disk. Files have their own errors."""
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("demo", "Show the tool at work on three local Kafka brokers."),
+    "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
+    "init": ("init", "Write the first manifests and workflows for a cluster."),
+    "validate": ("manifests", "Check manifests without a cluster."),
+    "clusters": ("manifests", "List the clusters of the manifests."),
+    "doctor": ("doctor", "Check versions, clock and rights of a cluster."),
+    "plan": ("plan", "Show what would change on the cluster, and why."),
+    "plan diff": ("plan", "Show what changed between two saved plans."),
+    "show": ("plan", "Print a saved plan in any format."),
+    "explain": ("plan", "Explain one decision of a plan, or an error code."),
+    "apply": ("apply", "Carry out a saved plan, or plan and ask for confirmation."),
+    "converge": ("converge", "Plan and apply the policies in `mode: continuous`, once."),
+    "watch": ("converge", "Converge at regular intervals until Ctrl-C or SIGTERM."),
+    "drift": ("drift", "Report drift for schedules, and change nothing."),
+    "scan": ("facts", "Write the facts that the policies need as Parquet."),
+    "journal": ("facts", "Print the intents and outcomes of all runs, oldest first."),
+    "schema": ("manifests", "Write the JSON Schemas of manifests, plans and results."),
+}
+"""Command → (module of this package, summary), in the order of `--help`.
 
-app = build_app()
+The function or typer application has the name of the command. A command of two words is hidden; the
+help of the first word mentions it.
+"""
+
+new_app = partial(typer.Typer, pretty_exceptions_enable=False, rich_markup_mode=None)
+"""A typer application whose help is plain text and which leaves exceptions to `app.run`."""
+
+
+def load_command(name: str) -> Any:
+    """Import a command, and return it as typer's command object."""
+    module, _summary = COMMANDS[name]
+    target = getattr(import_module(f"reconciler.cli.{module}"), name.replace(" ", "_"))
+    if isinstance(target, typer.Typer):
+        return typer.main.get_command(target)
+    alone = new_app(add_completion=False)
+    alone.command(name=name, hidden=" " in name)(target)
+    return typer.main.get_command(alone)
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands that are imported when one of them is used."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Called by typer before it parses or completes the words of a command."""
+        if args[:2] == ["plan", "diff"]:
+            args = ["plan diff", *args[2:]]
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and name is not None and name in COMMANDS:
+            command = self.commands[name] = load_command(name)
+        return name, command, rest
+
+
+app = new_app(
+    name="reconciler",
+    cls=LazyGroup,
+    help="Housekeeping of Apache Kafka clusters from manifests. Nothing beyond the reviewed plan happens.",
+    no_args_is_help=True,
+)
+for _name, (_module, _summary) in COMMANDS.items():
+    # In place of a command that is not imported; never called, since `LazyGroup` replaces it.
+    app.command(name=_name, help=_summary, hidden=" " in _name)(lambda: None)
 
 
 def _version(requested: bool) -> None:
@@ -61,7 +127,10 @@ def run(arguments: Sequence[str]) -> int:
         console.discard_stdout()
         return ExitCode.ERROR
     except OSError as error:
-        if error.errno not in _NO_SPACE:
+        if error.errno not in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+        ):  # of help pages, which typer prints; files have their own errors
             return _report_bug(error)
         console.print_error(f"standard output could not be written: {error.strerror}")
         return ExitCode.ERROR

@@ -89,8 +89,8 @@ def unfailing_stderr() -> TextIO:
 def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) -> None:
     """Write a result to a file for each `--output-file`, and to stdout in the format of `-o`.
 
-    `renderers`: one for each format that the result has. Raises UsageError for a format without a renderer, in a sentence that begins with `subject`;
-    OutputUnwritten and BrokenPipeError.
+    `renderers`: one for each format that the result has. Raises UsageError for another format, in a
+    sentence about `subject`, OutputUnwritten and BrokenPipeError.
     """
     files = settings.output_file or ()
     for output in (*(file.output for file in files), settings.output):
@@ -154,14 +154,6 @@ def discard_stdout() -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
-
-
-def flush_or_discard_stdout() -> None:
-    """Flush stdout; if that fails, drop the text."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        discard_stdout()
 
 
 def prepare(settings: Settings, *files: Path | None) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import console
-from reconciler.cli.commands import new_app
+from reconciler.cli.app import new_app
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import SandboxError
 from reconciler.sandbox import jars, registry

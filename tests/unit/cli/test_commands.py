@@ -5,16 +5,15 @@ import sys
 
 import pytest
 
-from reconciler.cli import commands
-from reconciler.cli.app import run
+from reconciler.cli.app import COMMANDS, load_command, run
 from reconciler.errors import ExitCode
 
 
-@pytest.mark.parametrize("name", commands.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
     """`--help` of the program and of the command begin alike, and a hidden command is hidden in both."""
-    command = commands.load_command(name)
-    assert command.help.startswith(commands.COMMANDS[name][1])
+    command = load_command(name)
+    assert command.help.startswith(COMMANDS[name][1])
     assert command.name == name or name == "sandbox"
     assert command.hidden == (name == "plan diff")
 

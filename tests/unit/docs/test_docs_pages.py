@@ -14,8 +14,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler import gitops
-from reconciler.cli import commands as command_list
-from reconciler.cli.app import app
+from reconciler.cli.app import COMMANDS, app, load_command
 from reconciler.cli.console import texts
 from reconciler.doctor import ClusterCheck, doctor_report
 from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
@@ -169,7 +168,7 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
 
 def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
     """(what a user types, the command): one, or those of a group."""
-    command = command_list.load_command(name)
+    command = load_command(name)
     if isinstance(command, TyperGroup):
         for member, member_command in command.commands.items():
             yield f"{name} {member}", member_command
@@ -198,7 +197,7 @@ def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
 def command_pages() -> Iterator[str]:
     """A part for each command: its description, its arguments and its own options."""
     common = {option.name for option in common_options()}
-    for name in command_list.COMMANDS:
+    for name in COMMANDS:
         for typed_as, command in commands(name):
             yield f"## `reconciler {typed_as}`\n"
             yield f"{wrap(' '.join((command.help or '').split()))}\n"
@@ -319,7 +318,7 @@ def test_the_table_of_commands_is_complete() -> None:
     table = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Exit codes")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = {word.partition(" ")[0] for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
-    assert named == {name for name in command_list.COMMANDS if " " not in name}
+    assert named == {name for name in COMMANDS if " " not in name}
 
 
 def test_messages_that_the_pages_quote_exist() -> None:
