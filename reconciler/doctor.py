@@ -37,21 +37,17 @@ class ClusterCheck:
 
     def passes(self, purpose: Role) -> bool:
         """Whether a principal of this purpose has everything that it needs."""
-        report = self.report
-        return (
-            all(right.held for right in report.rights if _is_needed(right, purpose))
-            and not report.unseen
-            and not report.journal_missing
-            and not report.clock.behind
-            and not any(version.lacking for version in report.versions)
-        )
+        items = (item for section in doctor_report(self, purpose).sections for item in section.items)
+        return all(item.severity is Severity.PLAIN for item in items)
 
     def acl_commands(self, principal: str) -> Iterator[str]:
         """Yield shell comments and commands for the principals `principal`-plan, -apply and -elections."""
         required, report = self.required, self.report
-        roles = {Role.PLAN: True, Role.APPLY: required.purges or required.removals, Role.ELECTIONS: required.elections}
+        roles = [Role.PLAN]
+        roles += [Role.APPLY] if required.purges or required.removals else []
+        roles += [Role.ELECTIONS] if required.elections else []
         yield f"# Cluster {display_name(self.cluster)} ({display_name(report.cluster_id)})"
-        for purpose in filter(roles.get, Role):
+        for purpose in roles:
             yield f"# {principal}-{purpose}: {_COMMENTS[purpose]}"
             granted = acls.grants(required, purpose, topics=report.topics, groups=report.groups)
             yield from acls.commands(f"{principal}-{purpose}", granted, bootstrap_servers=self.bootstrap_servers)
@@ -108,7 +104,10 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
 
 
 def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
-    """Build the report of a check for one purpose: facts and gaps first, then the rights of each role."""
+    """Build the report of a check for one purpose: facts first, then the rights of each role.
+
+    What the purpose lacks has the severity ERROR, what could not be read WARNING, all else PLAIN.
+    """
     found = check.report
     heading = (
         f"Cluster {display_name(check.cluster)} ({display_name(found.cluster_id)}): "
@@ -167,12 +166,8 @@ def _clock(clock: ClockSkew) -> Item:
     return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")
 
 
-def _is_needed(right: Permission, purpose: Role) -> bool:
-    return right.purpose in (Role.PLAN, purpose)
-
-
 def _right(right: Permission, purpose: Role) -> Iterator[Item]:
-    needed = _is_needed(right, purpose)
+    needed = right.purpose in (Role.PLAN, purpose)
     if right.held:
         resources = "the cluster" if right.resource == "cluster" else count(right.total, right.resource)
         yield _item("ok", f"{right.operation} on {resources}")

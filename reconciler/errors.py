@@ -6,6 +6,7 @@ the subject, the number, the limit and the next step, in one line. cli/ catches 
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -39,7 +40,7 @@ class UsageError(ReconcilerError):
 class ManifestsInvalid(ReconcilerError):
     """`diagnostics`: those of the whole run in file order (manifest.diagnostics.Diagnostic)."""
 
-    def __init__(self, diagnostics: Sequence[object]) -> None:
+    def __init__(self, diagnostics: Sequence[Any]) -> None:
         super().__init__(f"{len(diagnostics)} problem(s) in the manifests")
         self.diagnostics = tuple(diagnostics)
 

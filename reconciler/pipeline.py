@@ -3,11 +3,10 @@
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
 
 from reconciler import __version__, git_source
 from reconciler.apply import results
@@ -53,7 +52,7 @@ def connection(cluster: Cluster, timeout_s: float) -> Connection:
 
 
 @dataclass(kw_only=True)
-class Run:
+class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
 
     `timeout_s`: of each broker call. `stop`: whether a signal ends the run. `sending`: called before
@@ -66,9 +65,6 @@ class Run:
     progress: Callable[[str], None]
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         if "session" in self.__dict__:
@@ -164,8 +160,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in checked.remaining]
-        code: int = ExitCode.REFUSED if refused else ExitCode.DONE
-        return _result(planned, run, run_id, started_at_ms, (*rechecked, *outcomes), code=code, refused=refused)
+        return _result(planned, run, run_id, started_at_ms, (*rechecked, *outcomes), refused=refused)
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
         action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=wall_clock_ms())
     satisfied = [outcome.action for outcome in rechecked if outcome.status is Status.SATISFIED]
@@ -203,13 +198,11 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
     if planned.actions and not planned.refused:
         return apply(planned, run)
     refused = tuple(verdict.message for verdict in planned.refused)
-    code = ExitCode.REFUSED if refused else ExitCode.DONE
-    return _result(planned, run, "", started_at_ms, (), refused=refused, code=code)
+    return _result(planned, run, "", started_at_ms, (), refused=refused)
 
 
 def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry]:
     """Yield the journal's entries, oldest first. `address`: only this address and those below it."""
-
     return run.open_journal().entries(lambda entry: address is None or f"{entry}/".startswith(f"{address}/"))
 
 
@@ -248,8 +241,8 @@ def _result(
     started_at_ms: int,
     outcomes: Sequence[Outcome],
     *,
-    code: int,
     refused: tuple[str, ...] = (),
+    code: int = ExitCode.DONE,
 ) -> ApplyResult:
     header = results.ResultsHeader(
         tool_version=__version__,
@@ -260,7 +253,7 @@ def _result(
         started_at_ms=started_at_ms,
         finished_at_ms=wall_clock_ms(),
         interrupted=run.stop(),
-        exit_code=int(code),
+        exit_code=int(ExitCode.REFUSED if refused else code),
         refused=refused,
     )
     return ApplyResult(plan=planned, outcomes=outcomes, header=header)

@@ -14,7 +14,7 @@ from reconciler.cli.settings import Format, Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 from reconciler.manifest import files
-from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run, wall_clock_ms
@@ -55,11 +55,10 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     try:
         return files.load(paths or DEFAULT_PATHS, now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
-        diagnostics = [diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic)]
         if settings.output in (Format.TEXT, Format.MD):
-            console.print_stderr(render(diagnostics, Rendering.TEXT).rstrip("\n"))
+            console.print_stderr(render(error.diagnostics, Rendering.TEXT).rstrip("\n"))
         else:
-            console.write(render(diagnostics, Rendering(settings.output.value)))
+            console.write(render(error.diagnostics, Rendering(settings.output.value)))
         raise
 
 

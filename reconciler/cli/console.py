@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from reconciler.cli.settings import Color, Format, LogFormat, Settings
+from reconciler.cli.settings import Format, Settings
 from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 
@@ -32,9 +32,9 @@ _SAME_STEP_S = 10.0
 
 def use_color(settings: Settings, stream: TextIO) -> bool:
     """Return whether to use color. `auto` depends on the terminal, NO_COLOR and TERM."""
-    if settings.color is Color.AUTO:
+    if settings.color == "auto":
         return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return settings.color is Color.ALWAYS
+    return settings.color == "always"
 
 
 def write(text: str) -> None:
@@ -207,27 +207,25 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
     yield print_step
 
 
-class _LogLines(logging.Formatter):
+class _TextLines(logging.Formatter):
     """One line per log record, escaped: libraries quote arbitrary text in their messages."""
-
-    def __init__(self, log_format: LogFormat) -> None:
-        super().__init__("%(levelname)s %(name)s %(message)s")
-        self._as_json = log_format is LogFormat.JSON
-
-    def format(self, record: logging.LogRecord) -> str:
-        if not self._as_json:
-            return super().format(record)
-        fields = {"at": record.created, "level": record.levelname, "logger": record.name}
-        return harmless_json(json.dumps({**fields, "message": record.getMessage()}))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
         return escape_text(super().formatMessage(record))
 
 
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {"at": record.created, "level": record.levelname, "logger": record.name}
+        return harmless_json(json.dumps({**fields, "message": record.getMessage()}))
+
+
 def start_logging(settings: Settings) -> None:
     """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_LogLines(settings.log_format))
+    handler.setFormatter(
+        _JsonLines() if settings.log_format == "json" else _TextLines("%(levelname)s %(name)s %(message)s")
+    )
     logger = logging.getLogger("reconciler")
     logger.handlers[:] = [handler]
     logger.propagate = False

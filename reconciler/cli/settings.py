@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -22,21 +22,6 @@ class Format(StrEnum):
     JSON = "json"
     GITHUB = "github"
     SARIF = "sarif"
-
-
-class Color(StrEnum):
-    """When to use color. `auto`: on a terminal, unless NO_COLOR is set."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-class LogFormat(StrEnum):
-    """The format of log lines on stderr."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class KeyValue(NamedTuple):
@@ -90,12 +75,16 @@ class Settings:
             help="Also write the result in this format to this file.",
         ),
     ] = None
-    color: Annotated[Color, typer.Option("--color", envvar="RECONCILER_COLOR", help="When to use color.")] = Color.AUTO
+    color: Annotated[
+        Literal["auto", "always", "never"],
+        typer.Option("--color", envvar="RECONCILER_COLOR", help="When to use color."),
+    ] = "auto"
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress.")] = False
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr.")
-    ] = LogFormat.TEXT
+        Literal["text", "json"],
+        typer.Option("--log-format", envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
+    ] = "text"
     no_input: Annotated[
         bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
     ] = False
