@@ -1,8 +1,7 @@
 """Checks a cluster against its manifests: what they require, and what the cluster allows. Reads only."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from reconciler.kafka import acls, doctor
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
@@ -51,15 +50,6 @@ class ClusterCheck:
             yield f"# {principal}-{purpose}: {_COMMENTS[purpose]}"
             granted = acls.grants(required, purpose, topics=report.topics, groups=report.groups)
             yield from acls.commands(f"{principal}-{purpose}", granted, bootstrap_servers=self.bootstrap_servers)
-
-    def as_json(self, principal: str) -> dict[str, Any]:
-        """Return the check for JSON, where Unknown may be a value."""
-        return {
-            "cluster": self.cluster,
-            "fit_for": {purpose: self.passes(purpose) for purpose in Role},
-            "examination": asdict(self.report),
-            "acls": list(self.acl_commands(principal)),
-        }
 
 
 def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:

@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Iterator
+from dataclasses import asdict
 from importlib import metadata
 from typing import Annotated
 
@@ -70,6 +71,14 @@ def _json(checks: list[ClusterCheck], principal: str) -> str:
     def plain(value: object) -> object:
         return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
 
-    clusters = [check.as_json(principal) for check in checks]
+    clusters = [
+        {
+            "cluster": check.cluster,
+            "fit_for": {purpose: check.passes(purpose) for purpose in Role},
+            "examination": asdict(check.report),
+            "acls": list(check.acl_commands(principal)),
+        }
+        for check in checks
+    ]
     document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters}
     return json.dumps(document, default=plain, indent=1) + "\n"

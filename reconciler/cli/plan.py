@@ -92,7 +92,7 @@ def plan(
                 plan_file.write(planned, out)
             show_plan(planned, settings, full=full, saved_to=out)
             codes.add(exit_code(planned, detailed=detailed_exitcode))
-    if len(target_errors) == len(parts):
+    if target_errors and len(target_errors) == len(parts):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
 

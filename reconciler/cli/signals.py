@@ -29,13 +29,15 @@ class SignalState:
         """Record that a request is about to be sent. Called from any thread."""
         self._sent = True
 
-    def receive(self) -> None:
-        """Count one more signal; the second one ends the process."""
-        self._count += 1
-        if self._count > 1:
-            os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
-        # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
-        threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
+    def listen(self, read_fd: int) -> None:
+        """Count the signals whose numbers come through a pipe. The second one ends the process."""
+        while numbers := os.read(read_fd, 64):
+            for _signal in filter(_SIGNALS.__contains__, numbers):
+                self._count += 1
+                if self._count > 1:
+                    os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
+                # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
+                threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def handle_signals() -> Iterator[SignalState]:
     # A handler that does nothing, because the default one would end the process.
     previous_handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
     previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
-    listener = threading.Thread(target=_listen, args=(read_fd, state), name="signals", daemon=True)
+    listener = threading.Thread(target=state.listen, args=(read_fd,), name="signals", daemon=True)
     listener.start()
     try:
         yield state
@@ -69,10 +71,3 @@ def _print_stopping() -> None:
     # Not with print(): the main thread may hold the buffer's lock.
     with suppress(OSError):
         os.write(2, b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n")
-
-
-def _listen(read_fd: int, state: SignalState) -> None:
-    while numbers := os.read(read_fd, 64):
-        for number in numbers:
-            if number in _SIGNALS:
-                state.receive()
