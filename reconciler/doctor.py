@@ -98,22 +98,22 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
 
     What the purpose lacks has the severity ERROR, what could not be read WARNING, all else PLAIN.
     """
-    found = check.report
+    results = check.report
     heading = (
-        f"Cluster {display_name(check.cluster)} ({display_name(found.cluster_id)}): "
-        f"{count(len(found.brokers), 'broker')} ({', '.join(map(str, found.brokers))}), "
-        f"{count(len(found.topics), 'topic')}, {count(len(found.groups), 'group')}"
+        f"Cluster {display_name(check.cluster)} ({display_name(results.cluster_id)}): "
+        f"{count(len(results.brokers), 'broker')} ({', '.join(map(str, results.brokers))}), "
+        f"{count(len(results.topics), 'topic')}, {count(len(results.groups), 'group')}"
     )
-    facts = [_item("client", found.client), *_versions(found.versions), _clock(found.clock)]
-    facts += [_item("MISSING", escape_sentence(sentence)) for sentence in found.unseen]
-    if found.journal_missing and check.required.journal_topic is not None:
+    facts = [_item("client", results.client), *_versions(results.versions), _clock(results.clock)]
+    facts += [_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen]
+    if results.journal_missing and check.required.journal_topic is not None:
         command = create_command(display_name(check.required.journal_topic))
         facts.append(_item("MISSING", f"the journal's topic does not exist; to create it: {command}"))
     sections = {heading: facts}
     for role in Role:
-        items = [item for right in found.rights if right.purpose is role for item in _right(right, purpose)]
+        items = [item for right in results.rights if right.purpose is role for item in _right(right, purpose)]
         sections[f"Rights to {'elect' if role is Role.ELECTIONS else role}"] = items
-    sections["More than planning needs"] = [_item("note", sentence) for sentence in found.beyond]
+    sections["More than planning needs"] = [_item("note", sentence) for sentence in results.beyond]
     return Report(
         sections=tuple(
             Section(heading=(title,), items=tuple(items), labelled=False) for title, items in sections.items()
@@ -129,7 +129,7 @@ def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Ite
 def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:
     """Yield an item for the brokers of each version, and one for each broker that is too old."""
     if not versions:
-        yield _item("unknown", "no broker told its protocol versions")
+        yield _item("unknown", "no broker reported its protocol versions")
     brokers: dict[str, list[str]] = {}
     for version in versions:
         kafka = "Apache Kafka 4.0 or later" if version.kafka_4 else "Apache Kafka before 4.0"

@@ -7,9 +7,6 @@ from reconciler.gitops import run_git
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.plan import Source
 
-_MAX_LINKS = 40
-"""The number of symbolic links that Linux follows on one path."""
-
 
 def source(manifests: ClusterManifests) -> Source:
     """Return the manifests' files and, in a git checkout, its commit.
@@ -35,10 +32,13 @@ def source(manifests: ClusterManifests) -> Source:
 
 
 def _resolve_symlinks(path: Path) -> list[Path]:
-    """Return the symbolic links on the way to a file, and the file. Git tracks a link by its own path."""
+    """Return the symbolic links on the way to a file, and the file. Git tracks a link by its own path.
+
+    The file was read, so no link leads to itself.
+    """
     chain: list[Path] = []
     current, remaining = Path(path.anchor), list(path.parts[1:])
-    while remaining and len(chain) < _MAX_LINKS:
+    while remaining:
         part = remaining.pop(0)
         current = current.parent if part == ".." else current / part
         if current.is_symlink():

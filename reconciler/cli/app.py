@@ -126,22 +126,13 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         console.discard_stdout()
         return ExitCode.ERROR
-    except OSError as error:
-        if error.errno not in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-        ):  # of help pages, which typer prints; files have their own errors
-            return _report_bug(error)
-        console.print_error(f"standard output could not be written: {error.strerror}")
-        return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
-        return _report_bug(error)
-
-
-def _report_bug(error: Exception) -> int:
-    if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
-        traceback.print_exception(error)
-    console.print_error(
-        f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error} (run again with -v for a traceback)"
-    )
-    return ExitCode.ERROR
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # Of a help page, which typer prints: `console.write` has its own error.
+            console.print_error(f"standard output could not be written: {error.strerror}")
+            return ExitCode.ERROR
+        if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
+            traceback.print_exception(error)
+        bug = f"this is a bug in reconciler {__version__}: {type(error).__name__}: {error}"
+        console.print_error(f"{bug} (run again with -v for a traceback)")
+        return ExitCode.ERROR

@@ -45,15 +45,14 @@ def apply(
             "apply without a saved plan asks for confirmation, and standard input is no terminal: save a plan with "
             "`plan --out plan.json` and apply that file"
         )
-    now_ms = wall_clock_ms()
     if plan is not None:
-        _check_plan(plan, expect_digest, now_ms)
+        _check_plan(plan, expect_digest)
     part = common.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
     if plan is None:
         with common.open_run(settings, part) as run:
             plan = pipeline.plan(run)
         show_plan(plan, settings)
-        _check_plan(plan, expect_digest, now_ms)
+        _check_plan(plan, expect_digest)
         name = part.cluster.metadata.name
         if (
             plan.actions
@@ -74,7 +73,7 @@ def apply(
     return applied.header.exit_code
 
 
-def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
+def _check_plan(plan: Plan, expect_digest: str | None) -> None:
     """Raise PlanUnusable for another or an expired plan, Refused for a plan beyond a limit."""
     digest = plan_file.digest(plan)
     if expect_digest is not None and expect_digest != digest:
@@ -82,9 +81,8 @@ def _check_plan(plan: Plan, expect_digest: str | None, now_ms: int) -> None:
             f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
             f"plan that was approved"
         )
-    if now_ms > plan.expires_at_ms:
-        late_s = (now_ms - plan.expires_at_ms) // 1000
-        raise PlanUnusable(f"the plan expired {late_s} s ago: nothing was done; plan again")
+    if (late_ms := wall_clock_ms() - plan.expires_at_ms) > 0:
+        raise PlanUnusable(f"the plan expired {late_ms // 1000} s ago: nothing was done; plan again")
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
 

@@ -46,14 +46,13 @@ PlanAndPaths = Annotated[
         show_default=False,
     ),
 ]
-DEFAULT_PATHS = (Path("manifests"),)
 
 
 def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
     console.start_logging(settings)
     try:
-        return files.load(paths or DEFAULT_PATHS, now_ms=wall_clock_ms(), cluster=settings.cluster)
+        return files.load(paths or (Path("manifests"),), now_ms=wall_clock_ms(), cluster=settings.cluster)
     except ManifestsInvalid as error:
         if settings.output in (Format.TEXT, Format.MD):
             console.print_stderr(render(error.diagnostics, Rendering.TEXT).rstrip("\n"))

@@ -50,15 +50,12 @@ def write(text: str) -> None:
 
 def print_error(message: str) -> None:
     """Print one error line to stderr, with invisible characters escaped."""
-    with suppress(OSError):  # the results come first; a failure to write them must not hide the error
-        sys.stdout.flush()
     print_stderr(f"error: {escape_text(message)}")
 
 
 def print_stderr(message: str) -> None:
-    """Print one line to stderr. A closed pipe must not stop an apply half-way."""
-    with suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
+    """Print one line to stderr, which never fails: see `unfailing_stderr`."""
+    print(message, file=sys.stderr, flush=True)
 
 
 class _UnfailingFile(io.FileIO):
@@ -185,12 +182,7 @@ def progress(settings: Settings) -> Iterator[Callable[[str], None]]:
     if sys.stderr.isatty():
         console = Console(stderr=True, highlight=False, emoji=False, no_color=not use_color(settings, sys.stderr))
         with console.status("…", spinner="dots") as status:
-
-            def update(message: str) -> None:
-                with suppress(OSError):
-                    status.update(Text(message))
-
-            yield update
+            yield lambda message: status.update(Text(message))
         return
     started = time.monotonic()
     last_step, last_at = "", started
