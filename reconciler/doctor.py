@@ -1,4 +1,4 @@
-"""Checks a cluster against its manifests: what they require, and what the cluster allows. Reads only."""
+"""Checks what a cluster allows against what its manifests require. Reads only."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class ClusterCheck:
         return all(item.severity is Severity.PLAIN for item in items)
 
     def acl_commands(self, principal: str) -> Iterator[str]:
-        """Yield shell comments and commands for the principals `principal`-plan, -apply and -elections."""
+        """Yield shell commands for the principals `principal`-plan, -apply and -elections."""
         required, report = self.required, self.report
         roles = [Role.PLAN]
         roles += [Role.APPLY] if required.purges or required.removals else []
@@ -127,7 +127,7 @@ def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Ite
 
 
 def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:
-    """Yield an item for the brokers of each version, and one for each broker that is too old."""
+    """Yield an item for each version of brokers, and for each broker that is too old."""
     if not versions:
         yield _item("unknown", "no broker reported its protocol versions")
     brokers: dict[str, list[str]] = {}

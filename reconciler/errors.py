@@ -54,11 +54,11 @@ class ClusterUnreachable(ReconcilerError):
 
 
 class ScanFailed(ReconcilerError):
-    """Spark could not start, or lost the scan as a whole. An unavailable broker is Unknown instead."""
+    """Spark could not start, or lost the whole scan. An unavailable broker is Unknown instead."""
 
 
 class JournalUnavailable(ReconcilerError):
-    """The journal, and so the purge clock and the audit trail, cannot be read or written."""
+    """The journal, with the purge clock and the audit trail, cannot be read or written."""
 
 
 class SandboxError(ReconcilerError):

@@ -73,7 +73,7 @@ class Run(AbstractContextManager["Run"]):
 
     @cached_property
     def session(self) -> KafkaSession:
-        """The Kafka session, opened at the first use. Raises ClusterUnreachable and WrongCluster."""
+        """Open the Kafka session at the first use. Raises ClusterUnreachable and WrongCluster."""
         cluster = self.manifests.cluster
         self.progress(f"connecting to {cluster.metadata.name}")
         session = KafkaSession.open(connection(cluster, self.timeout_s))
@@ -147,7 +147,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
         )
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
-    # Before the recheck: an old journal takes time, and nothing should delay the first request after it.
+    # Before the recheck, because an old journal takes time and the first request follows the recheck.
     intents = journal.interrupted_actions(action_journal, digest)
     if message := interrupted.progress_message(intents):
         run.progress(message)
@@ -202,12 +202,12 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
 
 
 def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry]:
-    """Yield the journal's entries, oldest first. `address`: only this address and those below it."""
+    """Yield the journal's entries, oldest first. `address`: only this one and those below it."""
     return run.open_journal().entries(lambda entry: address is None or f"{entry}/".startswith(f"{address}/"))
 
 
 def export(run: Run, out: Path) -> Sequence[Path]:
-    """Write the snapshot of a scan as Parquet files under `out`, without the purge times of the journal."""
+    """Write the snapshot of a scan as Parquet files under `out`, without purge times."""
     observed_at_ms = wall_clock_ms()
     request = planner.scan_request(run.manifests.policies, observed_at_ms)
     request = replace(request, topics=tuple(replace(topics, last_purge=False) for topics in request.topics))
@@ -217,7 +217,10 @@ def export(run: Run, out: Path) -> Sequence[Path]:
 def _scan(
     run: Run, request: ScanRequest, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts. `action_journal`: has the purge times; None: that of the cluster."""
+    """Scan, and connect while Spark starts.
+
+    `action_journal`: has the purge times; None: that of the cluster.
+    """
     with scan.start_session(request, run.engine) as start:
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED

@@ -1,8 +1,8 @@
 """The list of commands, and the program that runs one of them.
 
-It imports only the command that was typed: `--version`, `--help` and completion need neither the Kafka
-client nor pyarrow, whose import takes longer than all the rest. So the summaries for `--help` are here;
-a test compares them with the commands' own.
+It imports only the command that was typed: `--version`, `--help` and completion need neither the
+Kafka client nor pyarrow, whose import takes longer than all the rest. So the summaries for `--help`
+are here; a test compares them with the commands' own.
 """
 
 import errno

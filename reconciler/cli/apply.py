@@ -88,7 +88,7 @@ def _check_plan(plan: Plan, expect_digest: str | None) -> None:
 
 
 def show_results(applied: ApplyResult, settings: Settings) -> None:
-    """Write the outcomes of a plan in the selected formats. A failure to write is an error line only."""
+    """Write the outcomes of a plan in the selected formats, or an error line."""
     tree = report.results_report(applied.plan, applied.outcomes)
     with console.report_write_errors():
         console.emit(

@@ -1,4 +1,4 @@
-"""What several commands share: arguments, manifests, the selection of clusters, the run, the layout."""
+"""What several commands share: arguments, manifests, the run on a cluster, errors and exit codes."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[Clus
 def load_cluster(
     paths: Sequence[Path] | None, settings: Settings, *, cluster_id: str | None = None
 ) -> ClusterManifests:
-    """Load the manifests of one cluster: of --cluster, of the cluster with this id, or of the only one.
+    """Load the manifests of --cluster, of the cluster with this id, or of the only cluster.
 
     Raises UsageError if several remain.
     """
@@ -89,7 +89,7 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
 
 @contextmanager
 def open_run(settings: Settings, manifests: ClusterManifests, signals: SignalState | None = None) -> Iterator[Run]:
-    """Set up a run on one cluster by the settings, and show its progress until the block ends."""
+    """Set up a run on one cluster, and show its progress until the block ends."""
     engine = SparkTarget(
         master=settings.spark_master or "local[*]",
         remote=settings.spark_remote or None,
@@ -117,7 +117,7 @@ def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
 
 @contextmanager
 def collect_errors(part: ClusterManifests, codes: set[int]) -> Iterator[None]:
-    """Print an error of the block and add its exit code, so that the other clusters still run."""
+    """Print an error of the block and add its exit code; the other clusters still run."""
     try:
         yield
     except ReconcilerError as error:
@@ -132,5 +132,5 @@ _WORST_FIRST = tuple(map(ExitCode, (5, 130, 1, 64, 4, 3, 2, 0)))
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """Return the exit code for several clusters: "partly applied" first, "there are actions" last."""
+    """Return the exit code for several clusters: "partly applied" before all others."""
     return min(codes, key=_WORST_FIRST.index, default=ExitCode.DONE)

@@ -24,7 +24,7 @@ from reconciler.errors import OutputUnwritten, ReconcilerError, UsageError
 from reconciler.text.escape import escape_text, harmless_json
 
 Rendered = str | Iterable[str | Text]
-"""A result in one format. A large one comes in parts; lines for a terminal have styles and no line end."""
+"""A result in one format. A large one comes in parts. Rich text is a line without its end."""
 _PARTS_AT_ONCE = 1000
 _SAME_STEP_S = 10.0
 """Without a terminal, a step that continues is printed again after this time."""
@@ -84,7 +84,7 @@ def unfailing_stderr() -> TextIO:
 
 
 def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) -> None:
-    """Write a result to a file for each `--output-file`, and to stdout in the format of `-o`.
+    """Write a result to each `--output-file`, and to stdout in the format of `-o`.
 
     `renderers`: one for each format that the result has. Raises UsageError for another format, in a
     sentence about `subject`, OutputUnwritten and BrokenPipeError.
@@ -103,7 +103,7 @@ def emit(settings: Settings, subject: str, **renderers: Callable[[], Rendered]) 
 
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
-    """Yield a result as text, many lines at a time. Rich text gets line ends, and escape codes only if `color`."""
+    """Yield a result as text, many lines at a time. Only `color` makes escape codes."""
     parts = iter((rendered,) if isinstance(rendered, str) else rendered)
     console = Console(
         force_terminal=color, no_color=not color, width=100_000, soft_wrap=True, highlight=False, emoji=False
@@ -122,7 +122,7 @@ def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
 
 @contextmanager
 def write_errors(target: str) -> Iterator[None]:
-    """Raise OutputUnwritten, which names the target, for an OSError of the block except BrokenPipeError."""
+    """Raise OutputUnwritten for an OSError of the block, except for BrokenPipeError."""
     try:
         yield
     except BrokenPipeError:
@@ -146,7 +146,7 @@ def report_write_errors() -> Iterator[None]:
 
 
 def discard_stdout() -> None:
-    """Point stdout to /dev/null, so that text in its buffer does not fail again at exit."""
+    """Point stdout to /dev/null: text in its buffer would fail again at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

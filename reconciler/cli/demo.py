@@ -24,7 +24,8 @@ MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 def demo(settings: Settings) -> None:
     """Show the tool at work on three local Kafka brokers.
 
-    Starts the brokers, fills them with data, validates, plans, applies and plans again. Removes everything at the end.
+    Starts the brokers, fills them with data, validates, plans, applies and plans again. Removes
+    everything at the end.
     """
     console.start_logging(settings)
     find_java()
@@ -58,9 +59,7 @@ def _run_steps(sandbox: Cluster, settings: Settings, folder: Path) -> None:
         ):
             _print_heading(heading)
             _run_command(words, sandbox, folder)
-        _print_heading(
-            "5. Kafka's own tools agree: the first offset of each partition of clicks, and the remaining groups"
-        )
+        _print_heading("5. Kafka's own tools agree: the first offsets of clicks, and the remaining groups")
         for words in ("kafka-get-offsets --topic clicks --time earliest", "kafka-consumer-groups --list"):
             console.write(f"$ {words}\n{run_tool(sandbox, *words.split()).stdout}")
 

@@ -1,4 +1,4 @@
-"""`reconciler doctor`: checks whether this principal can plan and apply the manifests. Reads only."""
+"""`reconciler doctor`: checks whether a principal can plan and apply. Reads only."""
 
 import json
 import platform

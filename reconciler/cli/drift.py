@@ -32,8 +32,8 @@ def drift(
 ) -> int:
     """Report drift for schedules, and change nothing. Exit 2 on drift.
 
-    Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster. With -q, nothing is printed for a
-    cluster in sync.
+    Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster. With
+    -q, nothing is printed for a cluster in sync.
     """
     console.prepare(settings, metrics)
     previous_reports = _read(previous)

@@ -1,4 +1,4 @@
-"""`reconciler scan` and `journal`: the facts of a cluster for other programs, and the history of all runs."""
+"""`reconciler scan` and `journal`: the facts of a cluster, and the history of all runs."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`reconciler validate`, `clusters` and `schema`: the commands about manifests that need no cluster."""
+"""`reconciler validate`, `clusters` and `schema`: they need manifests and no cluster."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""`reconciler plan`, `plan diff`, `show` and `explain`: print what would change, and why. They only read."""
+"""`reconciler plan`, `plan diff`, `show` and `explain`: what would change, and why. Read only."""
 
 import re
 from pathlib import Path

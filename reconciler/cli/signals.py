@@ -36,7 +36,7 @@ class SignalState:
                 self._count += 1
                 if self._count > 1:
                     os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
-                # In a thread of its own: the next signal must be received even if the reader of stderr stalls.
+                # In its own thread: the next signal must be received even if the reader of stderr stalls.
                 threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
 
 

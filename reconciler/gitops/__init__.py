@@ -2,9 +2,9 @@
 
 `github/` has the layout of `.github/`, and this project's own repository runs the same files. They
 read what differs between repositories, such as cluster names, at run time. The exception is the
-program itself: other repositories refer to it by repository and commit. These come from the user, the
-installation's own record (PEP 610) or the checkout that the program runs from. The name of a package
-index is no source, because anyone could register it.
+program itself: other repositories refer to it by repository and commit. These come from the user,
+the installation's own record (PEP 610) or the checkout that the program runs from. The name of a
+package index is no source, because anyone could register it.
 """
 
 import json
@@ -31,7 +31,7 @@ _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@
 def github(source: str | None) -> Mapping[str, str]:
     """Return path inside the repository → text, sorted.
 
-    `source`: OWNER/NAME@COMMIT, from which the workflows install this program; None: their own repository.
+    `source`: OWNER/NAME@COMMIT, from which they install this program; None: their own repository.
     """
     action = f"{source.replace('@', f'/{ACTION}@')} # reconciler {__version__}" if source else OWN_ACTION
     return {
@@ -43,8 +43,8 @@ def github(source: str | None) -> Mapping[str, str]:
 def workflows(action: str | None) -> Mapping[str, str]:
     """Return path → text of the workflows for a user's repository.
 
-    `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if that is
-    unknown, and for a branch or a tag, because the owner of the repository can move them.
+    `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
+    that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
     source = action or installed_source()
     if source is None:

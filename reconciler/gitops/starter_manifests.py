@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 SCHEMA = "schemas/manifest.json"
-"""The path of the JSON Schema in the repository, to which the first line of each manifest points editors."""
+"""Path of the JSON Schema in the repository. The first line of each manifest names it for editors."""
 _MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
 _TEMPLATES = Path(__file__).parent / "templates"
 _CLIENT_EXAMPLE = """\
