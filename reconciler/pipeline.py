@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -55,8 +55,9 @@ def connection(cluster: Cluster, timeout_s: float) -> Connection:
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
 
-    `timeout_s`: of each broker call. `stop`: whether a signal ends the run. `sending`: called before
-    each request, from any thread. The end of a `with` block closes the session.
+    The journal and the results name its id, so it applies at most one plan. `timeout_s`: of each
+    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from any
+    thread. The end of the `with` block closes the session.
     """
 
     manifests: ClusterManifests
@@ -65,11 +66,12 @@ class Run(AbstractContextManager["Run"]):
     progress: Callable[[str], None]
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
+    run_id: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
+    started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
     def __exit__(self, *_error: object) -> None:
-        if "session" in self.__dict__:
+        if "session" in vars(self):
             self.session.close()
-            del self.session
 
     @cached_property
     def session(self) -> KafkaSession:
@@ -139,7 +141,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
 
     Never does more than the plan. Raises WrongCluster.
     """
-    cluster, started_at_ms, run_id = run.manifests.cluster, wall_clock_ms(), uuid.uuid4().hex[:12]
+    cluster = run.manifests.cluster
     if planned.cluster_id != cluster.spec.cluster_id:
         raise WrongCluster(
             f"the plan is for cluster id {planned.cluster_id}, Cluster/{cluster.metadata.name} is "
@@ -160,16 +162,16 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in checked.remaining]
-        return _result(planned, run, run_id, started_at_ms, (*rechecked, *outcomes), refused=refused)
+        return _result(planned, run, (*rechecked, *outcomes), refused=refused)
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        action_journal.record_outcomes(ended_intents, run_id=run_id, plan_digest=digest, at_ms=wall_clock_ms())
+        action_journal.record_outcomes(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
     satisfied = [outcome.action for outcome in rechecked if outcome.status is Status.SATISFIED]
     removed_groups = (action.removed_group for action in satisfied if isinstance(action, Operation))
     sent = send_actions(
         checked.remaining,
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,
-        run_id=run_id,
+        run_id=run.run_id,
         plan_digest=digest,
         clock=wall_clock_ms,
         sleep=time.sleep,
@@ -184,7 +186,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning = DE
     outcomes = [*rechecked, *sent]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
-    return _result(planned, run, run_id, started_at_ms, outcomes, code=code)
+    return _result(planned, run, outcomes, code=code)
 
 
 def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
@@ -192,13 +194,11 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None]) -> ApplyResult:
 
     The review approved the rules, and the limits bound each run.
     """
-    started_at_ms = wall_clock_ms()
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     on_plan(planned)
     if planned.actions and not planned.refused:
         return apply(planned, run)
-    refused = tuple(verdict.message for verdict in planned.refused)
-    return _result(planned, run, "", started_at_ms, (), refused=refused)
+    return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
 
 
 def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry]:
@@ -238,22 +238,15 @@ def _scan(
 
 
 def _result(
-    planned: Plan,
-    run: Run,
-    run_id: str,
-    started_at_ms: int,
-    outcomes: Sequence[Outcome],
-    *,
-    refused: tuple[str, ...] = (),
-    code: int = ExitCode.DONE,
+    planned: Plan, run: Run, outcomes: Sequence[Outcome], *, refused: tuple[str, ...] = (), code: int = ExitCode.DONE
 ) -> ApplyResult:
     header = results.ResultsHeader(
         tool_version=__version__,
-        run_id=run_id,
+        run_id=run.run_id,
         plan_digest=plan_file.digest(planned),
         cluster=planned.cluster,
         cluster_id=planned.cluster_id,
-        started_at_ms=started_at_ms,
+        started_at_ms=run.started_at_ms,
         finished_at_ms=wall_clock_ms(),
         interrupted=run.stop(),
         exit_code=int(ExitCode.REFUSED if refused else code),

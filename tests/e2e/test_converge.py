@@ -91,14 +91,13 @@ spec:
     )
     monkeypatch.chdir(tmp_path)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None)
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
     with producing(cluster.bootstrap_servers, topic), client.member(cluster.bootstrap_servers, group, [topic]):
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            with run:
+            with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
                 run_result = pipeline.converge(run, on_plan=lambda _plan: None)
             assert run_result.header.exit_code == 0, run_result.outcomes
             for outcome in run_result.outcomes:
@@ -109,7 +108,7 @@ spec:
     for partition in (0, 1):
         assert 0 < starts[partition] <= read[partition]
     assert log_start_offsets(cluster, merged) == {0: 0}
-    with run:
+    with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
         sent = [entry for entry in pipeline.journal_entries(run) if entry.event.value == "intent"]
     for partition in (0, 1):
         times = [entry.at_ms for entry in sent if entry.address.partition == partition]

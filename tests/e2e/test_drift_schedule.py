@@ -148,11 +148,10 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     """
     schedule = Schedule(tmp_path, capfd)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None)
     plans: list[Plan] = []
 
     def converge() -> Any:
-        with run:
+        with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
             result = pipeline.converge(run, on_plan=plans.append)
         assert result.header.exit_code == 0, result
         return result
