@@ -47,13 +47,13 @@ def apply(
         )
     if plan is not None:
         _check_plan(plan, expect_digest)
-    part = common.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
+    manifests = common.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
     if plan is None:
-        with common.open_run(settings, part) as run:
+        with common.open_run(settings, manifests) as run:
             plan = pipeline.plan(run)
         show_plan(plan, settings)
         _check_plan(plan, expect_digest)
-        name = part.cluster.metadata.name
+        name = manifests.cluster.metadata.name
         if (
             plan.actions
             and (answer := console.ask(f"Type the name of the cluster ({name}) to apply this plan:")) != name
@@ -62,7 +62,7 @@ def apply(
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
     with handle_signals() as signals:
-        with common.open_run(settings, part, signals) as run:
+        with common.open_run(settings, manifests, signals) as run:
             applied = pipeline.apply(plan, run, dry_run=dry_run, tuning=Tuning(batch_max=batch))
         if results:
             with console.report_write_errors():

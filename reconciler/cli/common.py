@@ -116,12 +116,12 @@ def lines(tree: Report, *, full: bool = False) -> Iterator[Text]:
 
 
 @contextmanager
-def collect_errors(part: ClusterManifests, codes: set[int]) -> Iterator[None]:
+def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[None]:
     """Print an error of the block and add its exit code; the other clusters still run."""
     try:
         yield
     except ReconcilerError as error:
-        console.print_error(f"{part.cluster.metadata.name}: {error}")
+        console.print_error(f"{manifests.cluster.metadata.name}: {error}")
         codes.add(error.exit_code)
     except BrokenPipeError:
         console.discard_stdout()

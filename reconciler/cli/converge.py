@@ -34,19 +34,19 @@ def converge(settings: Settings, paths: Paths = None) -> int:
 
     For schedules: with -q, nothing is printed if there is nothing to do.
     """
-    parts = common.load_clusters(paths, settings)
-    if len(parts) > 1 and settings.output_file:
+    clusters = common.load_clusters(paths, settings)
+    if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings)
     codes: set[int] = set()
     wrote = False
     with handle_signals() as signals:
-        for part in parts:
+        for manifests in clusters:
             if signals():
                 codes.add(ExitCode.PARTLY if wrote else ExitCode.INTERRUPTED)
                 break
-            with common.collect_errors(part, codes):
-                applied = _converge_once(part, settings, signals, codes, quiet_when_idle=settings.quiet)
+            with common.collect_errors(manifests, codes):
+                applied = _converge_once(manifests, settings, signals, codes, quiet_when_idle=settings.quiet)
                 wrote = wrote or any(map(may_have_written, applied.outcomes))
     return common.worst_exit_code(codes)
 
@@ -62,9 +62,9 @@ def watch(
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Stop after this number of rounds.")] = None,
 ) -> int:
     """Converge at regular intervals until Ctrl-C or SIGTERM."""
-    part = common.load_cluster(paths, settings)
+    manifests = common.load_cluster(paths, settings)
     console.prepare(settings)
-    clocks = [policy.every_ms for policy in part.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
+    clocks = [policy.every_ms for policy in manifests.policies if policy.mode is Mode.CONTINUOUS and policy.every_ms]
     interval_ms = parse_duration("--every", every) if every else min(clocks, default=_DEFAULT_EVERY_MS)
     completed = 0
     codes: set[int] = set()
@@ -73,8 +73,8 @@ def watch(
             # Without jitter, two loops that delay each other would meet again after each interval.
             wait_s = interval_ms / 1000 + random.uniform(0, min(_JITTER_S, interval_ms / 10_000))  # noqa: S311  no secret
             next_s = time.monotonic() + wait_s
-            with common.collect_errors(part, codes):  # the cluster may be available in the next round
-                plan = _converge_once(part, settings, signals, codes, quiet_when_idle=True).plan
+            with common.collect_errors(manifests, codes):  # the cluster may be available in the next round
+                plan = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True).plan
                 # A round that begins just before a waiting purge is due would delay it by an interval.
                 due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
                 due_s = (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
@@ -88,7 +88,7 @@ def watch(
 
 
 def _converge_once(
-    part: ClusterManifests, settings: Settings, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
+    manifests: ClusterManifests, settings: Settings, signals: SignalState, codes: set[int], *, quiet_when_idle: bool
 ) -> ApplyResult:
     """Converge a cluster, and add its exit code; 1 if only a fact could not be read."""
 
@@ -99,7 +99,7 @@ def _converge_once(
         if plan.actions or plan.refused or has_unknown_facts or not quiet_when_idle:
             show_plan(plan, settings)
 
-    with common.open_run(settings, part, signals) as run:
+    with common.open_run(settings, manifests, signals) as run:
         applied = pipeline.converge(run, on_plan=on_plan)
     codes.add(applied.header.exit_code)
     for message in applied.header.refused:

@@ -40,8 +40,8 @@ def doctor(
     Exits with 1 where something that is required is missing or could not be read.
     """
     checks = []
-    for part in common.load_clusters(paths, settings):
-        with common.open_run(settings, part) as run:
+    for manifests in common.load_clusters(paths, settings):
+        with common.open_run(settings, manifests) as run:
             checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
 
     def text() -> Iterator[str | Text]:

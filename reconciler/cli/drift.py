@@ -39,12 +39,12 @@ def drift(
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
     wrong_cluster = False
-    for part in common.load_clusters(paths, settings):
+    for manifests in common.load_clusters(paths, settings):
         try:
-            with common.open_run(settings, part) as run:
+            with common.open_run(settings, manifests) as run:
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         except ReconcilerError as error:  # the other clusters must still be reported
-            name, cluster_id = part.cluster.metadata.name, part.cluster.spec.cluster_id
+            name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
             console.print_error(f"{name}: {error}")
             now_ms = pipeline.wall_clock_ms()
             reports.append(

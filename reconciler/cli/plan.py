@@ -72,16 +72,16 @@ def plan(
     if expires_after_ms > LONGEST_EXPIRY_MS:
         raise UsageError(f"--expires-after {expires_after}: at most {format_duration(LONGEST_EXPIRY_MS)}")
     reviewed = plan_file.open_plan(within) if within else None
-    parts = common.load_clusters(paths, settings)
-    if len(parts) > 1 and (out or reviewed or settings.output_file):
+    clusters = common.load_clusters(paths, settings)
+    if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, out)
     codes: set[int] = set()
     target_errors: list[UsageError] = []
-    for part in parts:
-        with common.collect_errors(part, codes):
+    for manifests in clusters:
+        with common.collect_errors(manifests, codes):
             try:
-                with common.open_run(settings, part) as run:
+                with common.open_run(settings, manifests) as run:
                     planned = pipeline.plan(
                         run, targets=target or [], reviewed=reviewed, expires_after_ms=expires_after_ms
                     )
@@ -92,7 +92,7 @@ def plan(
                 plan_file.write(planned, out)
             show_plan(planned, settings, full=full, saved_to=out)
             codes.add(exit_code(planned, detailed=detailed_exitcode))
-    if target_errors and len(target_errors) == len(parts):
+    if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
     return common.worst_exit_code(codes)
 
