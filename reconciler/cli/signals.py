@@ -8,11 +8,12 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from reconciler.errors import ExitCode
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STOPPING = b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n"
 
 
 class SignalState:
@@ -37,7 +38,8 @@ class SignalState:
                 if self._count > 1:
                     os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
                 # In its own thread: the next signal must be received even if the reader of stderr stalls.
-                threading.Thread(target=_print_stopping, name="stopping", daemon=True).start()
+                # Not with print(): the main thread may hold the buffer's lock.
+                threading.Thread(target=os.write, args=(2, _STOPPING), name="stopping", daemon=True).start()
 
 
 @contextmanager
@@ -65,9 +67,3 @@ def handle_signals() -> Iterator[SignalState]:
         os.close(write_fd)
         listener.join()
         os.close(read_fd)
-
-
-def _print_stopping() -> None:
-    # Not with print(): the main thread may hold the buffer's lock.
-    with suppress(OSError):
-        os.write(2, b"stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n")
