@@ -17,7 +17,7 @@ import pytest
 from reconciler import pipeline
 from reconciler.manifest import files
 from reconciler.model.outcome import Status
-from reconciler.pipeline import RunOptions
+from reconciler.pipeline import Run
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Record, Topic
 from reconciler.sandbox.cluster import CLUSTER_ID, Cluster
@@ -91,15 +91,15 @@ spec:
     )
     monkeypatch.chdir(tmp_path)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
     with producing(cluster.bootstrap_servers, topic), client.member(cluster.bootstrap_servers, group, [topic]):
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            run_result = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
-            assert run_result.exit_code == 0, run_result.outcomes
+            with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+                run_result = pipeline.converge(run, on_plan=lambda _plan: None)
+            assert run_result.header.exit_code == 0, run_result.outcomes
             for outcome in run_result.outcomes:
                 assert outcome.action.address.policy == "stream"
                 if outcome.status is Status.APPLIED:
@@ -108,7 +108,8 @@ spec:
     for partition in (0, 1):
         assert 0 < starts[partition] <= read[partition]
     assert log_start_offsets(cluster, merged) == {0: 0}
-    sent = [entry for entry in pipeline.journal_entries(part, run) if entry.event.value == "intent"]
+    with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+        sent = [entry for entry in pipeline.journal_entries(run) if entry.event.value == "intent"]
     for partition in (0, 1):
         times = [entry.at_ms for entry in sent if entry.address.partition == partition]
         assert len(times) >= INTERVALS

@@ -20,7 +20,7 @@ from reconciler import pipeline
 from reconciler.cli.app import run as command_line
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
-from reconciler.pipeline import RunOptions
+from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, read
 from reconciler.sandbox import client
 from reconciler.sandbox.client import Topic
@@ -148,17 +148,17 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
     """
     schedule = Schedule(tmp_path, capfd)
     part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _said: None, clock=pipeline.wall_clock_ms)
     plans: list[Plan] = []
 
     def converge() -> Any:
-        result = pipeline.converge(part, run, stop=lambda: False, on_plan=plans.append)
-        assert result.exit_code == 0, result
+        with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda _said: None) as run:
+            result = pipeline.converge(run, on_plan=plans.append)
+        assert result.header.exit_code == 0, result
         return result
 
     # A group that has not committed yet is blocked, which is drift, and rightly so.
     client.wait_until(
-        lambda: not converge().refused and not plans[-1].incomplete and schedule.drift()[0] == 0,
+        lambda: not converge().header.refused and not plans[-1].incomplete and schedule.drift()[0] == 0,
         60,
         "a first quiet run",
     )
@@ -208,5 +208,5 @@ def test_drift_is_quiet_while_converge_keeps_up_and_loud_when_it_stops(
 
     converge()
     client.wait_until(
-        lambda: not converge().refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
+        lambda: not converge().header.refused and schedule.drift() == (0, ""), 60, "quiet after converge ran again"
     )

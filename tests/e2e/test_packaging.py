@@ -110,7 +110,7 @@ def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_
         [
             str(installed / "python"),
             "-c",
-            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github(None, version='1')))",
+            "import reconciler, reconciler.gitops as g; print(reconciler.__file__, len(g.github(None)))",
         ],
         cwd=tmp_path,
         check=True,
@@ -119,7 +119,7 @@ def test_what_is_installed_tells_its_version_and_validates(installed: Path, tmp_
         timeout=60,
     )
     assert where.stdout.startswith(str(installed.parent)), where.stdout
-    assert where.stdout.split()[-1] == str(len(gitops.github(None, version="1")))
+    assert where.stdout.split()[-1] == str(len(gitops.github(None)))
 
 
 @pytest.mark.brokers

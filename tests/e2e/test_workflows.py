@@ -40,8 +40,8 @@ class Repository:
         put_stand_ins(self.state)
         self.folder.mkdir()
         self.git("init", "-q", "-b", "main")
-        for path, text in gitops.github(HOME, version="0.0.0").items():
-            self._write(str(path), text)
+        for path, text in gitops.github(HOME).items():
+            self._write(path, text)
         for name, cluster in clusters.items():
             self._write(f"manifests/{name}/cluster.yaml", _cluster_manifest(name, cluster.cluster_id))
             self._write(f"manifests/{name}/leaders.yaml", _leaders(name))

@@ -24,6 +24,7 @@ from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
+from reconciler.manifest import files
 from reconciler.manifest.manifest_set import ClusterManifests
 from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
@@ -107,9 +108,6 @@ class _Driver:
     def __init__(self, setup: TrialSetup, engine: SparkTarget) -> None:
         self.setup = setup
         self.engine = engine
-        self.run = pipeline.RunOptions(
-            engine=engine, timeout_s=TIMEOUT_S, progress=lambda _line: None, clock=pipeline.wall_clock_ms
-        )
         self.tuning = Tuning(
             batch_max=setup.rng.choice([1, 3, 1000]),
             effect_wait_ms=3_000,
@@ -120,13 +118,16 @@ class _Driver:
         self.connection = Connection(tuple(setup.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
-        return pipeline.load([self.setup.manifests], now_ms=self.run.clock()).for_cluster("faulty")
+        return files.load([self.setup.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster("faulty")
 
     def plan(self) -> Plan:
-        return pipeline.plan(self.manifests(), self.run)
+        with pipeline.Run(
+            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda _line: None
+        ) as run:
+            return pipeline.plan(run)
 
     def recheck_plan(self, plan: Plan) -> recheck.Recheck:
-        manifests, now_ms = self.manifests(), self.run.clock()
+        manifests, now_ms = self.manifests(), pipeline.wall_clock_ms()
         snapshot = scan.scan(
             recheck.scan_request(plan),
             KafkaSession(self.connection),
@@ -147,7 +148,7 @@ class _Driver:
                     journal=self.journal,
                     run_id=f"run-{time.monotonic_ns()}",
                     plan_digest=digest,
-                    clock=self.run.clock,
+                    clock=pipeline.wall_clock_ms,
                     sleep=time.sleep,
                     stop=stop,
                     tuning=self.tuning,

@@ -20,12 +20,11 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from reconciler.gitops.install_source import InstallSource
 from tests.command import output
 from tests.e2e.github import expressions, gh
 
 REPOSITORY = "acme/housekeeping"
-HOME = InstallSource("acme/reconciler", "0123456789" * 4)
+HOME = f"acme/reconciler@{'0123456789' * 4}"
 """The source from which the workflows install the program."""
 
 
@@ -237,7 +236,7 @@ class _Job:
                     self._checkout(**given)
                 case "acme/reconciler/.github/actions/reconciler":
                     # What it does is run by tests/e2e/test_packaging.py; here `reconciler` is this tree's.
-                    assert step["uses"].partition("@")[2] == HOME.commit
+                    assert step["uses"].partition("@")[2] == HOME.partition("@")[2]
                 case "actions/upload-artifact":
                     self._upload(given)
                 case "actions/download-artifact":

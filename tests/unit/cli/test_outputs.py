@@ -9,8 +9,8 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.cli import converge
-from reconciler.cli.app import EXIT_USAGE, run
-from reconciler.errors import ClusterUnreachable, WrongCluster
+from reconciler.cli.app import run
+from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
 from tests.command import environment
 
 CLUSTER = """\
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("verb", ["plan", "converge"])
 def test_an_output_file_holds_one_cluster(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second cluster once overwrote the first, and a reviewer saw one half."""
-    assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == EXIT_USAGE
+    assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == ExitCode.USAGE
     assert "--output-file" in capsys.readouterr().err
     assert not (folder / "shown.md").exists()
 
@@ -47,7 +47,7 @@ def test_an_unwritable_file_is_found_before_connecting(
     verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error comes before the scan, which may take minutes."""
-    assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == EXIT_USAGE
+    assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == ExitCode.USAGE
     assert f"{folder} cannot be written" in capsys.readouterr().err
 
 
@@ -102,7 +102,7 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
 )
 def test_an_empty_path_is_not_the_current_folder(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A script may pass an unset variable."""
-    assert run([*words, ""]) == EXIT_USAGE
+    assert run([*words, ""]) == ExitCode.USAGE
     assert "an empty path" in capsys.readouterr().err
 
 
@@ -110,8 +110,8 @@ def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     """In upper and lower case, to files as well, and only in the formats of an explanation."""
     assert run(["explain", "b204", "--output-file", f"text={tmp_path / 'b204.txt'}"]) == 0
     assert (tmp_path / "b204.txt").read_text() == capsys.readouterr().out
-    assert run(["explain", "B204", "-o", "json"]) == EXIT_USAGE
-    assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == EXIT_USAGE
+    assert run(["explain", "B204", "-o", "json"]) == ExitCode.USAGE
+    assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == ExitCode.USAGE
     assert (tmp_path / "b204.txt").read_text(), "the file is not truncated for an unsupported format"
 
 

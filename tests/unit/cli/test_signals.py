@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.results import EXIT_PARTLY
-from reconciler.cli.signals import EXIT_INTERRUPTED, handle_signals
+from reconciler.cli.signals import handle_signals
+from reconciler.errors import ExitCode
 
 ELSEWHERE = """
 import signal, sys, threading, time
@@ -34,7 +34,7 @@ with handle_signals() as interrupts:
 """
 
 
-@pytest.mark.parametrize(("state", "code"), [("nothing", EXIT_INTERRUPTED), ("sent", EXIT_PARTLY)])
+@pytest.mark.parametrize(("state", "code"), [("nothing", ExitCode.INTERRUPTED), ("sent", ExitCode.PARTLY)])
 def test_signals_that_another_thread_receives(state: str, code: int) -> None:
     """The main thread stays asleep; the first signal still prints a line, and the second ends the process."""
     ended = subprocess.run(
@@ -68,7 +68,7 @@ def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
     finally:
         os.close(reading)
         os.close(writing)
-    assert ended.returncode == {1: 7, 2: EXIT_INTERRUPTED}[signals]
+    assert ended.returncode == {1: 7, 2: ExitCode.INTERRUPTED}[signals]
 
 
 def test_the_previous_handlers_are_restored(capfd: pytest.CaptureFixture[str]) -> None:

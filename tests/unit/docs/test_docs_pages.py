@@ -5,21 +5,19 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import typer.main
+from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler import gitops
-from reconciler.cli import commands as command_list
-from reconciler.cli import doctor as doctor_command
-from reconciler.cli.app import app
-from reconciler.cli.console import styled
-from reconciler.doctor import ClusterCheck
-from reconciler.gitops.starter_manifests import starter_manifests
-from reconciler.init import SCHEMA
+from reconciler.cli.app import COMMANDS, app, load_command
+from reconciler.cli.console import texts
+from reconciler.doctor import ClusterCheck, doctor_report
+from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.permissions import Permission, RequiredAccess, Role, Selection
 from reconciler.manifest.files import load
@@ -30,6 +28,7 @@ from reconciler.model.plan import Plan, Satisfied, Source, sort_decisions
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import drift
+from reconciler.report import write_lines
 from reconciler.text.formatting import format_instant
 from tests import rendering as report
 from tests.strategies.examples import purge, removal
@@ -154,6 +153,10 @@ def fenced(text: str, language: str = "text") -> str:
     return f"```{language}\n{text.strip()}\n```\n"
 
 
+def shown(lines: Iterable[Text]) -> str:
+    return "".join(texts(lines, color=False))
+
+
 def validated(files: Mapping[str, str], folder: Path) -> str:
     """Return what `reconciler validate` prints about these files."""
     for path, text in files.items():
@@ -165,7 +168,7 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
 
 def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
     """(what a user types, the command): one, or those of a group."""
-    command = command_list.load_command(name)
+    command = load_command(name)
     if isinstance(command, TyperGroup):
         for member, member_command in command.commands.items():
             yield f"{name} {member}", member_command
@@ -194,7 +197,7 @@ def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
 def command_pages() -> Iterator[str]:
     """A part for each command: its description, its arguments and its own options."""
     common = {option.name for option in common_options()}
-    for name in command_list.COMMANDS:
+    for name in COMMANDS:
         for typed_as, command in commands(name):
             yield f"## `reconciler {typed_as}`\n"
             yield f"{wrap(' '.join((command.help or '').split()))}\n"
@@ -212,18 +215,18 @@ def command_pages() -> Iterator[str]:
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
     written = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
+    paths = [*written, SCHEMA, *gitops.github(None)]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
         "comment": fenced(report.markdown(plan), "markdown"),
         "issue": fenced(report.drift_markdown(drift.report(plan)), "markdown"),
-        "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
-        "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
+        "doctor": fenced(shown(write_lines(doctor_report(checkup, Role.APPLY)))),
+        "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
         "validate": fenced(validated(written, folder)),
-        "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
-        "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
+        "plan": fenced(shown(report.text(plan, saved_to="plan.json"))),
+        "apply": fenced(shown(report.results_text(plan, outcomes(plan)))),
         "commands": "\n".join(command_pages()),
         "common": "\n".join(option_rows(common_options(), "option")) + "\n",
     }
@@ -315,7 +318,7 @@ def test_the_table_of_commands_is_complete() -> None:
     table = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Exit codes")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = {word.partition(" ")[0] for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
-    assert named == {name for name, entry in command_list.COMMANDS.items() if not entry.hidden}
+    assert named == {name for name in COMMANDS if " " not in name}
 
 
 def test_messages_that_the_pages_quote_exist() -> None:

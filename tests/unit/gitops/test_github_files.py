@@ -9,21 +9,20 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler import gitops
-from reconciler.gitops.install_source import InstallSource
+from reconciler import __version__, gitops
 
 ROOT = Path(__file__).parents[3]
-SOURCE = InstallSource("acme/reconciler", "0123456789abcdef0123456789abcdef01234567")
-OWN = gitops.github(None, version="1.2.3")
-WRITTEN = gitops.github(SOURCE, version="1.2.3")
-USED = f"acme/reconciler/.github/actions/reconciler@{SOURCE.commit} # reconciler 1.2.3"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OWN = gitops.github(None)
+WRITTEN = gitops.github(f"acme/reconciler@{COMMIT}")
+USED = f"acme/reconciler/.github/actions/reconciler@{COMMIT} # reconciler {__version__}"
 ACTION = ".github/actions/reconciler/action.yml"
-WORKFLOWS = [str(path) for path in WRITTEN if path.parent.name == "workflows"]
+WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
 
 
 def test_init_writes_the_four_workflows_which_install_one_commit_of_this_program() -> None:
     """Nothing is missing from the package's data, and no workflow installs by a name that anyone could register."""
-    assert [str(path) for path in WRITTEN] == [
+    assert list(WRITTEN) == [
         ".github/workflows/apply.yml",
         ".github/workflows/converge.yml",
         ".github/workflows/drift.yml",
