@@ -34,10 +34,10 @@ BATCH = 2
 
 
 @dataclass(frozen=True)
-class World:
-    """A topic whose partitions are all truncated, and dead groups.
+class ApplyScenario:
+    """A topic with deletions in all partitions, and dead groups.
 
-    The leader of its first `TURNED` partitions is not the preferred one.
+    The leaders of its first `TURNED` partitions are not the preferred ones.
     """
 
     cluster: Cluster
@@ -84,13 +84,13 @@ class World:
         assert self.non_preferred() == set(range(TURNED))
 
 
-def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> World:
-    """Create the cluster content and plan.json in its folder.
+def create_and_plan(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> ApplyScenario:
+    """Create the cluster content and a plan.json in its folder.
 
     `more` are lines of the Cluster's spec.
     """
     mark = uuid4().hex[:10]
-    world = World(
+    scenario = ApplyScenario(
         cluster,
         folder,
         f"interrupted-{mark}",
@@ -102,13 +102,13 @@ def made_and_planned(cluster: Cluster, folder: Path, *, more: str = "", spark_re
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
     # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
     bystander_topic = f"aside-{mark}"
-    client.create_topics(servers, [Topic(world.topic, assignment=assignment), Topic(bystander_topic)])
-    client.produce(servers, world.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
-    for group in (*world.dead, world.bystander):
+    client.create_topics(servers, [Topic(scenario.topic, assignment=assignment), Topic(bystander_topic)])
+    client.produce(servers, scenario.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    for group in (*scenario.dead, scenario.bystander):
         client.commit(servers, group, {(bystander_topic, 0): 0})
     tools.reassign(
         cluster,
-        {(world.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
+        {(scenario.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
     )
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
     (folder / "manifests").mkdir()
@@ -126,38 +126,38 @@ apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floors}}
 spec:
-  topics: [{world.topic}]
+  topics: [{scenario.topic}]
   keep: {{fromOffset: {{{floors}}}}}
 ---
 apiVersion: reconciler/v1
 kind: GroupRemoval
 metadata: {{name: dead}}
-spec: {{groups: {json.dumps(world.dead)}, idleFor: 0s}}
+spec: {{groups: {json.dumps(scenario.dead)}, idleFor: 0s}}
 ---
 apiVersion: reconciler/v1
 kind: LeaderPolicy
 metadata: {{name: leaders}}
-spec: {{topics: [{world.topic}]}}
+spec: {{topics: [{scenario.topic}]}}
 """
     )
     planned = reconciler(folder, "plan", "--out", "plan.json")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
     assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
-    return world
+    return scenario
 
 
 APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))
 
 
 @contextmanager
-def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
+def running(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
     """Start an apply in its own process group, as a shell does."""
-    (world.folder / "results.json").unlink(missing_ok=True)
+    (scenario.folder / "results.json").unlink(missing_ok=True)
     with subprocess.Popen(
         command(*APPLY, "--timeout", str(timeout_s)),
-        cwd=world.folder,
-        env=environment(SPARK_REMOTE=world.spark_remote, PYTHONFAULTHANDLER="1"),
+        cwd=scenario.folder,
+        env=environment(SPARK_REMOTE=scenario.spark_remote, PYTHONFAULTHANDLER="1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -171,16 +171,16 @@ def running(world: World, *, timeout_s: float = 30) -> Iterator[subprocess.Popen
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def lines(world: World) -> int:
-    return world.journal.read_bytes().count(b"\n") if world.journal.exists() else 0
+def lines(scenario: ApplyScenario) -> int:
+    return scenario.journal.read_bytes().count(b"\n") if scenario.journal.exists() else 0
 
 
-def await_lines(world: World, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
+def await_lines(scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
     """Wait until the journal has about that many lines, so that the process is in the middle of its
     work.
     """
     client.wait_until(
-        lambda: lines(world) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
+        lambda: lines(scenario) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
     )
     assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
 
@@ -205,16 +205,16 @@ def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
     return time.monotonic() - start
 
 
-def apply_again(world: World) -> list[dict[str, Any]]:
+def apply_again(scenario: ApplyScenario) -> list[dict[str, Any]]:
     """Run the same plan without an interrupt: exit 0; return its results."""
-    answer = reconciler(world.folder, *APPLY)
+    answer = reconciler(scenario.folder, *APPLY)
     assert answer.returncode == 0, answer.stderr
-    outcomes: list[dict[str, Any]] = results(world)["outcomes"]
+    outcomes: list[dict[str, Any]] = results(scenario)["outcomes"]
     return outcomes
 
 
-def results(world: World, name: str = "results.json") -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((world.folder / name).read_text())
+def results(scenario: ApplyScenario, name: str = "results.json") -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((scenario.folder / name).read_text())
     return document
 
 
@@ -225,11 +225,11 @@ def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, An
     return sorted_out
 
 
-def assert_truthful(world: World, outcomes: Sequence[dict[str, Any]]) -> None:
+def assert_truthful(scenario: ApplyScenario, outcomes: Sequence[dict[str, Any]]) -> None:
     """Kafka's tools show the effect of each applied action and no effect of an action that was not
     attempted.
     """
-    starts, groups, non_preferred = world.log_starts(), world.groups(), world.non_preferred()
+    starts, groups, non_preferred = scenario.log_starts(), scenario.groups(), scenario.non_preferred()
     for outcome in outcomes:
         request = outcome["request"]
         assert isinstance(request, dict)

@@ -23,8 +23,8 @@ from tests.e2e.applying import (
     GROUPS,
     PARTITIONS,
     TURNED,
-    World,
-    made_and_planned,
+    ApplyScenario,
+    create_and_plan,
     results,
 )
 
@@ -45,13 +45,13 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
             KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name, retention_ms=-1
         )
         more = f"  journal: {{topic: {name}}}\n"
-    world = made_and_planned(cluster, tmp_path, more=more, spark_remote=spark_server)
-    processes = [start(world, "results-1.json")]
+    scenario = create_and_plan(cluster, tmp_path, more=more, spark_remote=spark_server)
+    processes = [start(scenario, "results-1.json")]
     # The first stands still in the middle until the second has rechecked everything and begun, so that both send for the same subjects.
     sent_something(processes[0], 180)
     processes[0].send_signal(signal.SIGSTOP)
     try:
-        processes.append(start(world, "results-2.json"))
+        processes.append(start(scenario, "results-2.json"))
         # Stopped while it held the journal's lock it would hold up the second, too: not for longer than this.
         sent_something(processes[1], 90)
     finally:
@@ -62,16 +62,16 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0, 0], stderrs
-    documents = [results(world, f"results-{number}.json") for number in (1, 2)]
+    documents = [results(scenario, f"results-{number}.json") for number in (1, 2)]
     outcomes = [{line["address"]: line for line in run_outcomes["outcomes"]} for run_outcomes in documents]
     assert all(len(run_outcomes) == PARTITIONS + GROUPS + TURNED for run_outcomes in outcomes)
     for address in outcomes[0]:
         ends = {run_outcomes[address]["status"] for run_outcomes in outcomes}
         assert ends <= {"applied", "satisfied"}, (address, [run_outcomes[address] for run_outcomes in outcomes])
         assert "applied" in ends, (address, [run_outcomes[address] for run_outcomes in outcomes])
-    world.assert_as_planned()
+    scenario.assert_as_planned()
 
-    entries = journal(world)
+    entries = journal(scenario)
     runs = [run_outcomes["run_id"] for run_outcomes in documents]
     assert {entry.run_id for entry in entries} == set(runs)
     for run, run_outcomes in zip(runs, outcomes, strict=True):
@@ -84,14 +84,14 @@ def test_two_at_once_do_no_harm(cluster: Cluster, spark_server: str, tmp_path: P
         address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
     )
     for address in contested[:1]:
-        assert {entry.run_id for entry in journal(world, "--address", address)} == set(runs)
+        assert {entry.run_id for entry in journal(scenario, "--address", address)} == set(runs)
 
 
-def start(world: World, into: str) -> subprocess.Popen[str]:
+def start(scenario: ApplyScenario, into: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("apply", "plan.json", "--results", into, "--batch", "7"),
-        cwd=world.folder,
-        env=environment(SPARK_REMOTE=world.spark_remote),
+        cwd=scenario.folder,
+        env=environment(SPARK_REMOTE=scenario.spark_remote),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -108,7 +108,7 @@ def sent_something(process: subprocess.Popen[str], at_most_s: float) -> None:
             stderr += os.read(process.stderr.fileno(), 4096)
 
 
-def journal(world: World, *words: str) -> list[JournalEntry]:
-    result = reconciler(world.folder, "journal", "-o", "json", *words)
+def journal(scenario: ApplyScenario, *words: str) -> list[JournalEntry]:
+    result = reconciler(scenario.folder, "journal", "-o", "json", *words)
     assert result.returncode == 0, result.stderr
     return [parse(line) for line in result.stdout.splitlines()]

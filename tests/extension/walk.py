@@ -1,7 +1,7 @@
-"""`python -m tests.extension.walk FOLDER`: one policy kind and one operation, from YAML to the journal.
+"""Takes one new policy kind and one new operation from YAML to the journal.
 
-Registers both where a new one would be named, in POLICIES and OPERATIONS, before the rest of the
-program is imported, and touches no other file.
+Usage: `python -m tests.extension.walk FOLDER`. It registers both in POLICIES and OPERATIONS before
+the rest of the program is imported, and changes no other file.
 """
 
 import sys
@@ -105,11 +105,11 @@ def main(folder: Path) -> None:
     manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
 
     # To a plan, with a decision for each topic and the limit of the operation.
-    made = plan(manifests, cluster)
-    assert [(type(d), d.address.name) for d in made.decisions] == [
+    plan_made = plan(manifests, cluster)
+    assert [(type(d), d.address.name) for d in plan_made.decisions] == [
         (AlterCleanup, "clicks"), (AlterCleanup, "orders"), (Satisfied, "payments"),
     ]  # fmt: skip
-    (verdict,) = [limit for limit in made.limits if limit.id == "alteredTopics"]
+    (verdict,) = [limit for limit in plan_made.limits if limit.id == "alteredTopics"]
     assert (verdict.limit, verdict.observed, verdict.passed) == (5, 2, True)
     refused = plan(load(folder / "manifests", CLUSTER % 1 + POLICY), cluster)
     assert [limit.id for limit in refused.refused] == ["alteredTopics"]
@@ -127,29 +127,29 @@ def main(folder: Path) -> None:
 
     # To a file and back; the digest binds what an approval binds.
     path = folder / "plan.json"
-    plan_file.write(made, path)
-    assert plan_file.read(path) == made
+    plan_file.write(plan_made, path)
+    assert plan_file.read(path) == plan_made
     assert '"alter_cleanup"' in path.read_text()
     assert "alter_cleanup" in str(plan_file.schema())
-    other = replace(made, decisions=tuple(
-        replace(d, cleanup="compact") if isinstance(d, AlterCleanup) else d for d in made.decisions
+    other = replace(plan_made, decisions=tuple(
+        replace(d, cleanup="compact") if isinstance(d, AlterCleanup) else d for d in plan_made.decisions
     ))  # fmt: skip
-    assert plan_file.digest(other) != plan_file.digest(made)
+    assert plan_file.digest(other) != plan_file.digest(plan_made)
 
     # Review: an intersection with a plan that holds one of the two; a comparison of both.
-    reviewed = replace(made, decisions=made.decisions[:1])
-    bounded = restrict_to(made, reviewed)
+    reviewed = replace(plan_made, decisions=plan_made.decisions[:1])
+    bounded = restrict_to(plan_made, reviewed)
     assert [action.address.name for action in bounded.actions] == ["clicks"]
     assert [d.code for d in bounded.decisions if isinstance(d, Blocked)] == ["B108"]
-    comparison = compare(reviewed, made)
+    comparison = compare(reviewed, plan_made)
     assert [(entry.change, entry.address.name) for entry in comparison.entries()] == [(Change.NEW, "orders")]
 
     # Recheck: one was altered by someone else meanwhile, the other still holds.
     cluster.alter_cleanup({"orders": "delete"})
-    checked = recheck.recheck(made, manifests.cluster, (), scan(cluster), NOW_MS + 1)
+    checked = recheck.recheck(plan_made, manifests.cluster, (), scan(cluster), NOW_MS + 1)
     assert [action.address.name for action in checked.remaining] == ["clicks"]
     assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
-    assert recheck.scan_request(made).topics
+    assert recheck.scan_request(plan_made).topics
 
     # Apply, twice: the second run finds it done.
     journal = file_journal(folder / "journal.jsonl")
@@ -161,7 +161,7 @@ def main(folder: Path) -> None:
                 gateway=cluster,
                 journal=journal,
                 run_id=run_id,
-                plan_digest=plan_file.digest(made),
+                plan_digest=plan_file.digest(plan_made),
                 clock=lambda: NOW_MS + 2,
                 sleep=lambda _seconds: None,
             )
@@ -177,15 +177,15 @@ def main(folder: Path) -> None:
     entries = list(journal.entries(lambda _address: True))
     assert [entry.event for entry in entries] == [Event.INTENT, Event.OUTCOME, Event.OUTCOME]
     assert {entry.operation for entry in entries} == {"alter_cleanup"}
-    drifting = drift.report(made)
+    drifting = drift.report(plan_made)
     assert {subject.sort for subject in drifting.subjects} == {"cleanup"}
     assert drift.parse(drift.dumps([drifting])) == (drifting,)
     for tree in (
-        plan_report(made),
+        plan_report(plan_made),
         diff_report(comparison),
-        results_report(made, outcomes),
+        results_report(plan_made, outcomes),
         drift_report(drifting),
-        explain_report(made, made.actions[0].address),
+        explain_report(plan_made, plan_made.actions[0].address),
         journal_report(entries),
     ):
         text = "\n".join(line.plain for line in write_lines(tree, width=80))

@@ -89,7 +89,7 @@ class TimedCluster:
             all_facts.append(
                 facts.topic(name, len(keys), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
             )
-        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster._unheard(name)]
+        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster.coordinator_is_silent(name)]
         silent = SILENT if self.cluster.silent else None
         return facts.snapshot(
             *all_facts,

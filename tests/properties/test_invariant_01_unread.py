@@ -13,7 +13,7 @@ from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from tests.strategies.worlds import GROUP_FACTS, PARTITION_FACTS, SNAPSHOT_FACTS, World, worlds
+from tests.strategies.planner_inputs import GROUP_FACTS, PARTITION_FACTS, SNAPSHOT_FACTS, PlannerInput, planner_inputs
 
 UNREAD = Unknown("knocked out")
 
@@ -44,11 +44,11 @@ def needed(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
             return [facts.topic_id, facts.leader, facts.replicas, facts.in_sync, topic.partitions]
 
 
-@given(worlds())
-def test_every_fact_that_an_action_rests_on_was_read(world: World) -> None:
+@given(planner_inputs())
+def test_every_fact_that_an_action_rests_on_was_read(planner_input: PlannerInput) -> None:
     """The check reads the snapshot and not the action's own copy of the facts."""
-    for action in world.plan().actions:
-        assert not [fact for fact in needed(action, world.snapshot) if isinstance(fact, Unknown)], action
+    for action in planner_input.plan().actions:
+        assert not [fact for fact in needed(action, planner_input.snapshot) if isinstance(fact, Unknown)], action
 
 
 def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
@@ -77,21 +77,21 @@ def knocked_out(snapshot: ClusterSnapshot, r: Random) -> ClusterSnapshot:
     return replace(snapshot, **{r.choice(SNAPSHOT_FACTS): UNREAD})
 
 
-@given(worlds(), st.integers(0, 2**48))
-def test_knowing_less_never_does_more(world: World, seed: int) -> None:
+@given(planner_inputs(), st.integers(0, 2**48))
+def test_knowing_less_never_does_more(planner_input: PlannerInput, seed: int) -> None:
     """Every action of the plan with one unknown fact more is also an action of the plan without it."""
-    full_plan = world.plan()
-    less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
+    full_plan = planner_input.plan()
+    less = replace(planner_input, snapshot=knocked_out(planner_input.snapshot, Random(seed))).plan()
     assert set(less.actions) <= set(full_plan.actions)
 
 
-@given(worlds(), st.integers(0, 2**48))
-def test_what_is_no_longer_done_says_why(world: World, seed: int) -> None:
+@given(planner_inputs(), st.integers(0, 2**48))
+def test_what_is_no_longer_done_says_why(planner_input: PlannerInput, seed: int) -> None:
     """An action that needs the fact becomes Blocked with the fact's reason, or its leader is
     tolerated.
     """
-    full_plan = world.plan()
-    less = replace(world, snapshot=knocked_out(world.snapshot, Random(seed))).plan()
+    full_plan = planner_input.plan()
+    less = replace(planner_input, snapshot=knocked_out(planner_input.snapshot, Random(seed))).plan()
     decided = {decision.address: decision for decision in less.decisions}
     for action in set(full_plan.actions) - set(less.actions):
         parent = replace(action.address, partition=-1)

@@ -17,7 +17,7 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import World, worlds
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 
 def applied(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> ClusterSnapshot:
@@ -35,22 +35,22 @@ def applied(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> ClusterSn
     return replace(snapshot, partitions=partitions, groups=groups)
 
 
-@given(worlds())
-def test_a_plan_that_was_applied_leaves_nothing_to_do(world: World) -> None:
+@given(planner_inputs())
+def test_a_plan_that_was_applied_leaves_nothing_to_do(planner_input: PlannerInput) -> None:
     """All actions settle at once, except those whose facts only an election makes readable."""
-    planned = world.plan()
-    after = replace(world, snapshot=applied(world.snapshot, planned.actions))
+    planned = planner_input.plan()
+    after = replace(planner_input, snapshot=applied(planner_input.snapshot, planned.actions))
     assert after.plan().actions == ()
 
 
-@given(worlds())
-def test_applying_the_same_plan_again_finds_it_done(world: World) -> None:
+@given(planner_inputs())
+def test_applying_the_same_plan_again_finds_it_done(planner_input: PlannerInput) -> None:
     """Each remaining action is satisfied now, unless the absence of its group is not proven."""
-    planned = world.plan()
-    first = recheck.recheck(planned, world.cluster, world.waivers, world.snapshot, NOW_MS + 1)
+    planned = planner_input.plan()
+    first = recheck.recheck(planned, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS + 1)
     assert first.remaining == planned.actions, "on an unchanged cluster everything that was planned goes on"
-    after = applied(world.snapshot, planned.actions)
-    second = recheck.recheck(planned, world.cluster, world.waivers, after, NOW_MS + 1)
+    after = applied(planner_input.snapshot, planned.actions)
+    second = recheck.recheck(planned, planner_input.cluster, planner_input.waivers, after, NOW_MS + 1)
     assert second.remaining == ()
     for outcome in second.outcomes:
         unproven = isinstance(outcome.action, DeleteGroup) and after.groups_incomplete is not None

@@ -12,14 +12,14 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import recheck
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import World, two_days
+from tests.strategies.planner_inputs import PlannerInput, two_days
 
 
 @given(two_days())
-def test_what_goes_on_is_an_action_of_the_plan_untouched(days: tuple[World, World]) -> None:
+def test_what_goes_on_is_an_action_of_the_plan_untouched(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The order is that of the plan, and every action of the plan has exactly one result."""
-    world, now = days
-    planned = world.plan()
+    planner_input, now = days
+    planned = planner_input.plan()
     checked = recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5)
     finished = {outcome.action.address for outcome in checked.outcomes}
     assert checked.remaining == tuple(action for action in planned.actions if action.address not in finished)
@@ -28,12 +28,12 @@ def test_what_goes_on_is_an_action_of_the_plan_untouched(days: tuple[World, Worl
 
 
 @given(two_days())
-def test_a_purge_that_goes_on_costs_nobody_more_than_the_plan_said(days: tuple[World, World]) -> None:
+def test_a_purge_that_goes_on_costs_nobody_more_than_the_plan_said(days: tuple[PlannerInput, PlannerInput]) -> None:
     """No action deletes more records than planned, ignores another consumer, or skips more of its
     records.
     """
-    world, now = days
-    planned = world.plan()
+    planner_input, now = days
+    planned = planner_input.plan()
     for action in recheck.recheck(planned, now.cluster, now.waivers, now.snapshot, NOW_MS + 5).remaining:
         match action:
             case DeleteRecords():

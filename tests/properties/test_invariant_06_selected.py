@@ -11,7 +11,7 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
 from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from tests.strategies.facts import NOW_MS
-from tests.strategies.worlds import World, worlds
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 
 def meant(text: str, name: str) -> bool:
@@ -21,13 +21,13 @@ def meant(text: str, name: str) -> bool:
     return text == name or ("*" in text and fnmatch.fnmatchcase(name, text))
 
 
-@given(worlds())
-def test_each_action_is_selected_by_its_policy(world: World) -> None:
+@given(planner_inputs())
+def test_each_action_is_selected_by_its_policy(planner_input: PlannerInput) -> None:
     """An action matches a name or pattern, no exception, its policy's partitions, and a scanned
     subject.
     """
-    by_address = {policy.address: policy for policy in world.policies}
-    for action in world.plan().actions:
+    by_address = {policy.address: policy for policy in planner_input.policies}
+    for action in planner_input.plan().actions:
         policy = by_address[action.address.policy_address]
         assert action.mode is policy.mode
         assert action.declared_at == policy.declared_at
@@ -38,7 +38,7 @@ def test_each_action_is_selected_by_its_policy(world: World) -> None:
                 assert not any(meant(s.text, partition.topic) for s in spec.except_topics or ())
                 assert spec.partitions is None or partition.partition in spec.partitions
                 assert spec.keep.from_offset is None or partition.partition in spec.keep.from_offset
-                assert partition in world.snapshot.partitions
+                assert partition in planner_input.snapshot.partitions
             case LeaderPolicy(), ElectLeader(partition=partition):
                 spec = policy.spec
                 if spec.partitions is not None:
@@ -46,27 +46,27 @@ def test_each_action_is_selected_by_its_policy(world: World) -> None:
                 else:
                     assert any(meant(s.text, partition.topic) for s in spec.topics or ())
                 assert action.election is spec.election
-                assert partition in world.snapshot.partitions
+                assert partition in planner_input.snapshot.partitions
             case GroupRemoval(), DeleteGroup(group=group):
                 assert any(meant(s.text, group) for s in policy.spec.groups)
                 assert not any(meant(s.text, group) for s in policy.spec.except_groups or ())
-                assert group in world.snapshot.groups
+                assert group in planner_input.snapshot.groups
             case _:
                 raise AssertionError(f"{policy.address} may not do {action}")
 
 
-@given(worlds())
-def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
+@given(planner_inputs())
+def test_nothing_is_asked_that_no_policy_selects(planner_input: PlannerInput) -> None:
     """A plan requests the policies' selectors, a recheck the plan's own subjects; no request is
     empty.
     """
-    needs = planner.scan_request(world.policies, NOW_MS)
+    needs = planner.scan_request(planner_input.policies, NOW_MS)
     for topics in needs.topics:
         assert topics.topics
         assert topics.partitions is None or topics.partitions
     for groups in needs.groups:
         assert groups.groups
-    planned = world.plan()
+    planned = planner_input.plan()
     again = recheck.scan_request(planned)
     requested = {(s.text, n) for need in again.topics for s in need.topics for n in need.partitions or ()}
     acted = {
@@ -80,13 +80,13 @@ def test_nothing_is_asked_that_no_policy_selects(world: World) -> None:
     assert all(any(s.matches(name) for need in again.groups for s in need.groups) for name in removed)
 
 
-@given(worlds())
-def test_every_selected_live_subject_has_one_decision(world: World) -> None:
+@given(planner_inputs())
+def test_every_selected_live_subject_has_one_decision(planner_input: PlannerInput) -> None:
     """Every topic and group that a policy selects has a decision, alone or together with its
     policy.
     """
-    decided = {decision.address for decision in world.plan().decisions}
-    for policy in world.policies:
+    decided = {decision.address for decision in planner_input.plan().decisions}
+    for policy in planner_input.policies:
         if policy.address in decided:
             continue
         of_policy = {address.name for address in decided if address.policy_address == policy.address}
@@ -94,7 +94,7 @@ def test_every_selected_live_subject_has_one_decision(world: World) -> None:
             case RetentionFloor():
                 names = [
                     name
-                    for name in world.snapshot.topics
+                    for name in planner_input.snapshot.topics
                     if any(
                         meant(s.text, name) and not (s.is_pattern and name.startswith("_")) for s in policy.spec.topics
                     )
@@ -104,7 +104,7 @@ def test_every_selected_live_subject_has_one_decision(world: World) -> None:
                 exact = policy.spec.partitions
                 names = [
                     name
-                    for name in world.snapshot.topics
+                    for name in planner_input.snapshot.topics
                     if (
                         name in exact
                         if exact is not None
@@ -114,7 +114,7 @@ def test_every_selected_live_subject_has_one_decision(world: World) -> None:
             case GroupRemoval():
                 names = [
                     name
-                    for name in world.snapshot.groups
+                    for name in planner_input.snapshot.groups
                     if any(meant(s.text, name) for s in policy.spec.groups)
                     and not any(meant(s.text, name) for s in policy.spec.except_groups or ())
                 ]

@@ -19,64 +19,73 @@ from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields as bound
 from reconciler.plan.review import restrict_to
 from tests.strategies.examples import unchecked
-from tests.strategies.worlds import (
-    World,
+from tests.strategies.planner_inputs import (
+    PlannerInput,
     cluster,
     floor,
     instants_of,
     keep,
     limit_spec,
+    planner_inputs,
     seeded,
     snapshot,
     two_days,
-    worlds,
 )
 
 limit_specs = seeded(limit_spec)
 
 
-def limited(world: World, spec: dict[str, Any]) -> World:
+def limited(planner_input: PlannerInput, spec: dict[str, Any]) -> PlannerInput:
     """The same input with these limits."""
-    old = world.cluster.spec
+    old = planner_input.cluster.spec
     changed = old.limits.model_copy(update={_snake(key): value for key, value in spec.items()})
-    cluster = world.cluster.model_copy(update={"spec": old.model_copy(update={"limits": changed})})
-    return replace(world, cluster=cluster)
+    cluster = planner_input.cluster.model_copy(update={"spec": old.model_copy(update={"limits": changed})})
+    return replace(planner_input, cluster=cluster)
 
 
 def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-@given(worlds(), limit_specs, limit_specs)
-def test_limits_never_change_what_a_plan_holds(world: World, first: dict[str, int], second: dict[str, int]) -> None:
+@given(planner_inputs(), limit_specs, limit_specs)
+def test_limits_never_change_what_a_plan_holds(
+    planner_input: PlannerInput, first: dict[str, int], second: dict[str, int]
+) -> None:
     """Limits refuse a plan; they do not select actions."""
-    assert limited(world, first).plan().decisions == limited(world, second).plan().decisions
+    assert limited(planner_input, first).plan().decisions == limited(planner_input, second).plan().decisions
 
 
-@given(worlds(), limit_specs, st.integers(0, 100))
-def test_a_tighter_limit_never_lets_more_pass(world: World, spec: dict[str, int], less: int) -> None:
-    loose, tight = limited(world, spec), limited(world, {key: max(0, value - less) for key, value in spec.items()})
+@given(planner_inputs(), limit_specs, st.integers(0, 100))
+def test_a_tighter_limit_never_lets_more_pass(planner_input: PlannerInput, spec: dict[str, int], less: int) -> None:
+    loose, tight = (
+        limited(planner_input, spec),
+        limited(planner_input, {key: max(0, value - less) for key, value in spec.items()}),
+    )
     refused = {verdict.id for verdict in loose.plan().refused}
     assert refused <= {verdict.id for verdict in tight.plan().refused}
 
 
-@given(worlds())
-def test_a_waiver_less_never_lets_more_pass(world: World) -> None:
-    assume(world.waivers)
-    refused = {verdict.id for verdict in world.plan().refused}
-    assert refused <= {verdict.id for verdict in replace(world, waivers=world.waivers[1:]).plan().refused}
+@given(planner_inputs())
+def test_a_waiver_less_never_lets_more_pass(planner_input: PlannerInput) -> None:
+    assume(planner_input.waivers)
+    refused = {verdict.id for verdict in planner_input.plan().refused}
+    assert refused <= {
+        verdict.id for verdict in replace(planner_input, waivers=planner_input.waivers[1:]).plan().refused
+    }
 
 
-@given(worlds(), st.randoms(use_true_random=True))
-def test_an_action_less_never_refuses_more(world: World, random: Random) -> None:
+@given(planner_inputs(), st.randoms(use_true_random=True))
+def test_an_action_less_never_refuses_more(planner_input: PlannerInput, random: Random) -> None:
     """An intersection makes no limit worse; the totals of percentages stay the same."""
-    actions = world.plan().actions
-    fewer = limits.verdicts([a for a in actions if random.random() < 0.5], world.cluster, (), world.snapshot)
-    every = limits.verdicts(actions, world.cluster, (), world.snapshot)
+    actions = planner_input.plan().actions
+    fewer = limits.verdicts(
+        [a for a in actions if random.random() < 0.5], planner_input.cluster, (), planner_input.snapshot
+    )
+    every = limits.verdicts(actions, planner_input.cluster, (), planner_input.snapshot)
     assert {v.id for v in fewer if not v.passed} <= {v.id for v in every if not v.passed}
 
 
-def with_another_rule(r: Random) -> tuple[World, World]:
+def with_another_rule(r: Random) -> tuple[PlannerInput, PlannerInput]:
     """A floor and the same floor with one more rule, on the same facts."""
     less = floor(r)
     rules = keep(r, exact=False)
@@ -88,12 +97,12 @@ def with_another_rule(r: Random) -> tuple[World, World]:
     }
     more = less.model_copy(update={"spec": less.spec.model_copy(update={"keep": old.model_copy(update=extra)})})
     facts = snapshot(r, instants_of((less, more)))
-    floor_world = World(cluster(r), (less,), (), facts)
+    floor_world = PlannerInput(cluster(r), (less,), (), facts)
     return floor_world, replace(floor_world, policies=(more,))
 
 
 @given(seeded(with_another_rule))
-def test_another_rule_never_raises_a_floor(pair: tuple[World, World]) -> None:
+def test_another_rule_never_raises_a_floor(pair: tuple[PlannerInput, PlannerInput]) -> None:
     """On the same facts, satisfied partitions stay satisfied, and no deletion goes further."""
     less, more = pair
     decided = {decision.address: decision for decision in less.plan().decisions}
@@ -138,7 +147,7 @@ def bounded_by(result: Plan, plan: Plan, reviewed: Plan) -> None:
 
 
 @given(two_days())
-def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[World, World]) -> None:
+def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The same policies with the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
     bounded_by(restrict_to(plan, reviewed), plan, reviewed)
@@ -163,7 +172,7 @@ def tampered(plan: Plan, r: Random) -> Plan:
 
 
 @given(two_days(), st.integers(0, 2**48), st.booleans())
-def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed: int, same: bool) -> None:
+def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput], seed: int, same: bool) -> None:
     """The bound holds whatever the reviewed file contains."""
     plan = days[0].plan()
     reviewed = tampered(days[0 if same else 1].plan(), Random(seed))
@@ -171,7 +180,7 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[World, World], seed:
 
 
 @given(two_days())
-def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[World, World]) -> None:
+def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[PlannerInput, PlannerInput]) -> None:
     """An action that is gone in one direction is new in the other.
 
     The exception is a log with another start: a lower target is larger, and a higher one is not

@@ -14,7 +14,7 @@ from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from tests.properties.test_invariant_06_selected import meant
-from tests.strategies.worlds import World, worlds
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 Subject = tuple[str, str, int]
 
@@ -59,11 +59,13 @@ def sort_of(action: object) -> str:
     return {"DeleteRecords": "floor", "DeleteGroup": "group", "ElectLeader": "leader"}[type(action).__name__]
 
 
-@given(worlds(), st.sets(st.sampled_from(Mode), min_size=1))
-def test_a_subject_of_two_policies_is_left_alone(world: World, modes: set[Mode]) -> None:
+@given(planner_inputs(), st.sets(st.sampled_from(Mode), min_size=1))
+def test_a_subject_of_two_policies_is_left_alone(planner_input: PlannerInput, modes: set[Mode]) -> None:
     """This holds also if the targets select only one of the two policies."""
-    claims = Counter(subject for policy in world.policies for subject in claimed(policy, world.snapshot))
-    for action in world.plan(modes=modes).actions:
+    claims = Counter(
+        subject for policy in planner_input.policies for subject in claimed(policy, planner_input.snapshot)
+    )
+    for action in planner_input.plan(modes=modes).actions:
         assert action.mode in modes
         name, number = (
             (action.group, -1)
@@ -73,18 +75,18 @@ def test_a_subject_of_two_policies_is_left_alone(world: World, modes: set[Mode])
         assert claims[sort_of(action), name, number] == 1
 
 
-@given(worlds(), st.sets(st.sampled_from(Mode), min_size=1))
-def test_a_group_that_a_floor_waits_for_is_not_removed(world: World, modes: set[Mode]) -> None:
+@given(planner_inputs(), st.sets(st.sampled_from(Mode), min_size=1))
+def test_a_group_that_a_floor_waits_for_is_not_removed(planner_input: PlannerInput, modes: set[Mode]) -> None:
     """A floor claims the commits of each group in unreadBy, also if the targets do not select the
     floor.
     """
     awaited = {
         group
-        for policy in world.policies
+        for policy in planner_input.policies
         if isinstance(policy, RetentionFloor)
         for group in policy.spec.keep.unread_by or ()
     }
-    for decision in world.plan(modes=modes).decisions:
+    for decision in planner_input.plan(modes=modes).decisions:
         if isinstance(decision, DeleteGroup):
             assert decision.group not in awaited
         elif isinstance(decision, Blocked) and decision.code == "B306":
@@ -92,12 +94,14 @@ def test_a_group_that_a_floor_waits_for_is_not_removed(world: World, modes: set[
             event("a removal is held up")
 
 
-@given(worlds())
-def test_nothing_is_blocked_for_a_quarrel_that_is_none(world: World) -> None:
+@given(planner_inputs())
+def test_nothing_is_blocked_for_a_quarrel_that_is_none(planner_input: PlannerInput) -> None:
     """Block B105 appears only if another policy of the kind claims the same subject."""
-    claims = Counter(subject for policy in world.policies for subject in claimed(policy, world.snapshot))
-    exact = Counter((policy.address.kind, s) for policy in world.policies for s in _exact(policy))
-    for decision in world.plan().decisions:
+    claims = Counter(
+        subject for policy in planner_input.policies for subject in claimed(policy, planner_input.snapshot)
+    )
+    exact = Counter((policy.address.kind, s) for policy in planner_input.policies for s in _exact(policy))
+    for decision in planner_input.plan().decisions:
         if isinstance(decision, Blocked) and decision.code == "B105":
             kind = {"RetentionFloor": "floor", "GroupRemoval": "group", "LeaderPolicy": "leader"}[decision.address.kind]
             name, number = decision.address.name, decision.address.partition

@@ -28,7 +28,7 @@ FEWER = settings(max_examples=min(settings.default.max_examples // 2, 1_000))
 NAMES = [f"group-{number}" for number in range(GROUPS)]
 
 
-def world() -> tuple[FakeCluster, list[Action]]:
+def wide_cluster() -> tuple[FakeCluster, list[Action]]:
     cluster = FakeCluster()
     cluster.create_topic("wide", PARTITIONS)
     cluster.produce("wide", dict.fromkeys(range(PARTITIONS), 10))
@@ -102,7 +102,7 @@ def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: in
     """Each item has the same status alone and beside failing items, if the answers are the same."""
     tuning = Tuning(batch_max=size, attempts=4, effect_wait_ms=200)
     with tempfile.TemporaryDirectory() as folder:
-        together, actions = world()
+        together, actions = wide_cluster()
         together.faults = [_copy(fault) for operation_faults in faults for fault in operation_faults]
         outcomes = {o.action.address: o for o in run(together, actions, Path(folder), tuning=tuning).outcomes}
         assert len(outcomes) == len(actions)
@@ -113,7 +113,7 @@ def test_items_end_as_they_would_alone(faults: tuple[list[Fault], ...], size: in
             if subject(action) not in troubled:
                 assert outcome.status is Status.APPLIED
                 continue
-            alone, same = world()
+            alone, same = wide_cluster()
             alone.faults = [_copy(fault) for fault in all_faults]
             (twin,) = [candidate for candidate in same if candidate.address == action.address]
             (outcome_alone,) = run(alone, [twin], Path(folder), tuning=tuning, run_id="alone").outcomes
@@ -137,7 +137,7 @@ def test_items_tell_the_truth_and_the_exit_code_sums_it_up(
     waits.
     """
     with tempfile.TemporaryDirectory() as folder:
-        cluster, actions = world()
+        cluster, actions = wide_cluster()
         cluster.faults = [fault for operation_faults in faults for fault in operation_faults]
         outcomes = run(
             cluster,

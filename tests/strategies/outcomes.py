@@ -1,4 +1,4 @@
-"""Outcomes and journal entries as Hypothesis strategies, hostile wherever text is free."""
+"""Hypothesis strategies of outcomes and journal entries, with hostile free text."""
 
 from hypothesis import strategies as st
 

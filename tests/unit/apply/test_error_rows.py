@@ -35,7 +35,7 @@ ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     ): f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait",
     (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE): f"{ROWS}::test_offset_out_of_range_is_stale",
     (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
-    (RECORDS, KafkaError._NOENT): f"{CONTRACT}::test_contract_unknown_topic_is_gone_and_stays_gone",
+    (RECORDS, KafkaError._NOENT): f"{CONTRACT}::test_contract_a_read_creates_no_topic",
     (RECORDS, KafkaError.POLICY_VIOLATION): f"{ROWS}::test_policy_violation_is_failed",
     (RECORDS, KafkaError.TOPIC_EXCEPTION): f"{ROWS}::test_invalid_topic_is_failed",
     (RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED): RIGHTS,

@@ -165,7 +165,7 @@ def test_already_so_is_satisfied(tmp_path: Path, operation: Operation, code: int
         made.groups.pop("etl", None)
         made.partition(AT).leader = made.partition(AT).replicas[0]
 
-    made.meanwhile = meanwhile
+    made.on_request = meanwhile
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.code) == (
         Status.SATISFIED,
@@ -224,7 +224,7 @@ def test_the_log_of_another_leader_does_not_tell_what_the_first_one_did(tmp_path
         made.partition(AT).leader = next(b for b in made.partition(AT).replicas if b != made.partition(AT).leader)
 
     wanted = purge(made, AT, 60)
-    made.meanwhile = meanwhile
+    made.on_request = meanwhile
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.possible, outcome.removed_max) == (Status.FAILED, True, 60)
     made = cluster()
@@ -280,7 +280,7 @@ def test_absent_groups_may_answer_without_rights(tmp_path: Path) -> None:
     made = cluster()
     wanted = removal(made, "etl")
     made.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))
-    made.meanwhile = lambda _operation: made.groups.clear()
+    made.on_request = lambda _operation: made.groups.clear()
     assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
 
 
@@ -288,7 +288,7 @@ def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
     """POLICY_VIOLATION for a batch of elections: halves, each looked at anew, until the broker takes them; all are applied."""
     made = FakeCluster()
     made.create_topic("wide", 100)
-    made.most_elections = 13
+    made.max_elections = 13
     ats = [TopicPartition("wide", number) for number in range(100)]
     for at in ats:
         made.partition(at).replicas = tuple(reversed(made.partition(at).replicas))

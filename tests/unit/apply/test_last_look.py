@@ -17,7 +17,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.runs import START_MS, Ticker, election, purge, removal, run
+from tests.fakes.runs import START_MS, FakeClock, election, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -61,7 +61,7 @@ def test_a_topic_made_again_between_two_tries_is_not_truncated(
     """The retry looks again: what a first request may have done is said, and the successor stays whole."""
     wanted = purge(made, AT, 60)
     made.faults.append(Fault(Operation.DELETE_RECORDS, code))
-    made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
+    made.on_request = lambda _operation: recreate(made) if len(made.requests) == 1 else None
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.sends) == (status, 1)
     assert len(made.requests) == 1
@@ -72,7 +72,7 @@ def test_unknown_answers_do_not_end_as_nothing_done(made: FakeCluster, tmp_path:
     """A first request without an answer, then the topic is gone: nobody knows what was removed, so it is not stale, and the bound stands."""
     wanted = purge(made, AT, 60)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    made.meanwhile = lambda _operation: recreate(made) if len(made.requests) == 1 else None
+    made.on_request = lambda _operation: recreate(made) if len(made.requests) == 1 else None
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.removed_max) == (Status.FAILED, 60)
     assert "not known" in outcome.detail
@@ -106,32 +106,32 @@ def test_a_log_that_was_cut_and_filled_again_is_stale(made: FakeCluster, tmp_pat
 class SlowJournal(ActionJournal):
     """Takes `seconds` to store an intent, and meanwhile the world moves."""
 
-    def __init__(self, path: Path, clock: Ticker, seconds: float, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, path: Path, clock: FakeClock, seconds: float, change: Callable[[], None]) -> None:
         super().__init__(JournalFile(path))
-        self.clock, self.seconds, self.meanwhile = clock, seconds, meanwhile
+        self.clock, self.seconds, self.change = clock, seconds, change
 
     def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
         super().record_intents(actions, run_id=run_id, plan_digest=plan_digest, at_ms=at_ms)
         self.clock.sleep(self.seconds)
-        self.meanwhile()
+        self.change()
 
 
 def slowly(
-    made: FakeCluster, wanted: Action, folder: Path, meanwhile: Callable[[], None], *, seconds: float = 20
+    made: FakeCluster, wanted: Action, folder: Path, change: Callable[[], None], *, seconds: float = 20
 ) -> Outcome:
-    return slowly_at(Ticker(), made, wanted, folder, meanwhile, seconds=seconds)
+    return slowly_at(FakeClock(), made, wanted, folder, change, seconds=seconds)
 
 
 def slowly_at(
-    clock: Ticker,
+    clock: FakeClock,
     made: FakeCluster,
     wanted: Action,
     folder: Path,
-    meanwhile: Callable[[], None],
+    change: Callable[[], None],
     *,
     seconds: float = 20,
 ) -> Outcome:
-    journal = SlowJournal(folder / "journal.jsonl", clock, seconds, meanwhile)
+    journal = SlowJournal(folder / "journal.jsonl", clock, seconds, change)
     return run(made, [wanted], folder, journal=journal, clock=clock).only
 
 
@@ -173,7 +173,7 @@ def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_
 
 def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
     """A coordinator that took its time: what the leader had said before it is history, too."""
-    clock, asked = Ticker(), 0
+    clock, asked = FakeClock(), 0
     positions = made.read_positions
 
     def slow(wanted: Mapping[str, Sequence[TopicPartition]]) -> object:
@@ -191,7 +191,7 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
 
 def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
     """And the outcome says so; the journal does not go on saying that a request may be under way."""
-    clock = Ticker()
+    clock = FakeClock()
     look = made.read_partitions
 
     def slow(partitions: Iterable[TopicPartition], *, offsets: bool) -> object:
@@ -208,7 +208,7 @@ def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Pa
 
 def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(made: FakeCluster, tmp_path: Path) -> None:
     """It takes nine tenths of the deadline each time; the commits, which tell a group from its successor, are read after it."""
-    clock = Ticker()
+    clock = FakeClock()
     look = made.read_groups
 
     def slow(groups: Sequence[str]) -> object:
@@ -221,11 +221,13 @@ def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(mad
 
 def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeCluster, tmp_path: Path) -> None:
     """Its first request may have been carried out, and that is what the outcome says."""
-    clock = Ticker()
+    clock = FakeClock()
     wanted = purge(made, AT, 60, every_ms=3_600_000)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
     journal = file_journal(tmp_path / "journal.jsonl")
-    made.meanwhile = lambda _operation: journal.record_intents([wanted], run_id="other", plan_digest="p", at_ms=clock())
+    made.on_request = lambda _operation: journal.record_intents(
+        [wanted], run_id="other", plan_digest="p", at_ms=clock()
+    )
     outcome = run(made, [wanted], tmp_path, journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible, outcome.removed_max) == (Status.FAILED, 1, True, 60)
     assert exit_code([outcome]) == 5
@@ -236,7 +238,7 @@ def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
     made: FakeCluster, tmp_path: Path, over: str
 ) -> None:
     """Ctrl-C, or three hours of sleep, while the journal took its time. Its intent is ended: nobody has to wonder, and no clock runs."""
-    clock, stopped = Ticker(), False
+    clock, stopped = FakeClock(), False
 
     def stop() -> None:
         nonlocal stopped
@@ -261,7 +263,7 @@ def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
 
 def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster, tmp_path: Path) -> None:
     """It came between the look and the intent of this one. The other way round the other one waits."""
-    clock = Ticker()
+    clock = FakeClock()
     mine = purge(made, AT, 60, every_ms=30_000)
     found: list[Status] = []
 
@@ -286,7 +288,7 @@ def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster,
 
 def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster, tmp_path: Path) -> None:
     """Each looked at the clock before the other's intent was there. Once both sent."""
-    clock = Ticker()
+    clock = FakeClock()
     wanted = purge(made, AT, 60, every_ms=30_000)
 
     class Crossed(ActionJournal):
@@ -302,7 +304,7 @@ def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster,
 
 def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, tmp_path: Path) -> None:
     """The intent was stored long before: purges half an interval apart would keep it by their intents."""
-    clock = Ticker()
+    clock = FakeClock()
     first = slowly_at(clock, made, purge(made, AT, 30, every_ms=30_000), tmp_path, lambda: None)
     assert (first.status, clock.now_ms) == (Status.APPLIED, START_MS + 20_000)
     clock.sleep(30)
@@ -369,7 +371,7 @@ def test_a_log_that_begins_lower_at_a_retry_is_left_alone(made: FakeCluster, tmp
     made.expire(AT, 50)
     wanted = purge(made, AT, 60)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
-    made.meanwhile = lambda _operation: (
+    made.on_request = lambda _operation: (
         setattr(made.partition(AT), "log_start", 40) if len(made.requests) == 1 else None
     )
     outcome = run(made, [wanted], tmp_path).only
@@ -382,7 +384,7 @@ def test_the_bound_is_the_lowest_beginning_before_a_send(made: FakeCluster, tmp_
     wanted = purge(made, AT, 60)
     made.expire(AT, 50)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    made.meanwhile = lambda _operation: (
+    made.on_request = lambda _operation: (
         setattr(made.partition(AT), "log_start", 20) if len(made.requests) == 1 else None
     )
     outcome = run(made, [wanted], tmp_path).only
@@ -415,7 +417,7 @@ def test_a_named_group_that_cannot_be_read_stops_the_purge(made: FakeCluster, tm
 
 def _silences(made: FakeCluster, broker: int) -> bool:
     made.silent = {broker}
-    unheard = made._unheard("billing")
+    unheard = made.coordinator_is_silent("billing")
     made.silent = set()
     return unheard
 
@@ -424,7 +426,7 @@ def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_pat
     """It went back after the first request, which did nothing: the second is never sent."""
     wanted = purge(made, AT, 60, named=("billing",))
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
-    made.meanwhile = lambda _operation: made.commit("billing", {AT: 10})
+    made.on_request = lambda _operation: made.commit("billing", {AT: 10})
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.STALE, 1)
     assert made.partition(AT).log_start == 0
@@ -483,7 +485,7 @@ def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCl
 def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:
     """Two runs at once: the second finds the first one's purge in the journal and waits."""
     first, second = purge(made, AT, 30, every_ms=30_000), purge(made, AT, 60, every_ms=30_000)
-    clock = Ticker()
+    clock = FakeClock()
     applied = run(made, [first], tmp_path, clock=clock)
     clock.sleep(30)
     again = run(made, [second], tmp_path, journal=applied.journal, clock=clock, run_id="run-2").only
@@ -588,7 +590,7 @@ def test_a_leaderless_partition_waits_for_its_leader(made: FakeCluster, tmp_path
     """No leader right now: tried again, and applied once there is one."""
     wanted = purge(made, AT, 60)
     made.partition(AT).leader = None
-    clock = Ticker()
+    clock = FakeClock()
     sleep = clock.sleep
 
     def slept(seconds: float) -> None:

@@ -21,7 +21,7 @@ from reconciler.model.outcome import Status
 from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.runs import Ticker, election, purge, removal, run
+from tests.fakes.runs import FakeClock, election, purge, removal, run
 
 
 def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
@@ -114,7 +114,7 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
         if len(made.requests) == 5:
             asked.set()
 
-    made.meanwhile = meanwhile
+    made.on_request = meanwhile
     outcomes = run(made, actions, tmp_path, tuning=SMALL, stop=asked.is_set).outcomes
     assert len(outcomes) == len(actions)
     # Other leaders' requests may be under way at that moment.
@@ -137,7 +137,7 @@ def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
     made, _ = wide()
     at = TopicPartition("wide", 1)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
-    clock = Ticker()
+    clock = FakeClock()
     began = clock.now_ms
     outcome = run(made, [purge(made, at, 7)], tmp_path, clock=clock, stop=lambda: bool(made.requests)).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 7)
@@ -148,7 +148,7 @@ def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
 def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path: Path) -> None:
     """`sending` is told after the intents are stored and before each request; not at all where nothing is sent."""
     made, actions = wide(30, 5)
-    clock = Ticker()
+    clock = FakeClock()
     journal = file_journal(tmp_path / "journal.jsonl")
     told: list[tuple[int, int]] = []
 
@@ -179,7 +179,7 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
     """Rounds come later and later, never later than the longest backoff each."""
     made, _ = wide()
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
-    clock = Ticker()
+    clock = FakeClock()
     began = clock.now_ms
     tuning = Tuning(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
     run(made, [purge(made, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, tuning=tuning)
@@ -205,7 +205,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     """A line per batch, the last of each phase saying that all ended."""
     made, actions = wide(30, 5)
     lines: list[str] = []
-    clock = Ticker()
+    clock = FakeClock()
     list(
         apply(
             actions,
@@ -236,8 +236,8 @@ def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
     def deaf(_line: str) -> None:
         raise BrokenPipeError("nobody reads")
 
-    made.meanwhile = slowly
-    clock, journal = Ticker(), file_journal(tmp_path / "j.jsonl")
+    made.on_request = slowly
+    clock, journal = FakeClock(), file_journal(tmp_path / "j.jsonl")
     tuning = Tuning(batch_max=1)
     words = {"gateway": made, "journal": journal, "run_id": "r", "plan_digest": "d"}
     with pytest.raises(BrokenPipeError):
@@ -257,7 +257,7 @@ def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
     def broken(_operation: Operation) -> None:
         raise RuntimeError("a bug")
 
-    made.meanwhile = broken
+    made.on_request = broken
     with pytest.raises(RuntimeError, match="a bug"):
         run(made, actions, tmp_path)
 
@@ -269,7 +269,7 @@ def test_a_machine_that_is_exhausted_loses_no_outcome(tmp_path: Path) -> None:
     def exhausted(_operation: Operation) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    made.meanwhile = exhausted
+    made.on_request = exhausted
     applied = run(made, actions, tmp_path)
     assert {outcome.action.address for outcome in applied.outcomes} == {action.address for action in actions}
     told = {(outcome.status, outcome.possible) for outcome in applied.outcomes}
@@ -285,7 +285,7 @@ def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late
     made = FakeCluster()
     made.create_topic("orders", 1)
     made.produce("orders", {0: 100})
-    clock, journal = Ticker(), file_journal(tmp_path / "journal.jsonl")
+    clock, journal = FakeClock(), file_journal(tmp_path / "journal.jsonl")
     wanted = purge(made, TopicPartition("orders", 0), 60, every_ms=30_000)
     look, looks = made.read_partitions, 0
 
@@ -314,7 +314,7 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     made.produce("orders", {0: 100, 1: 100})
     ats = [TopicPartition("orders", number) for number in (0, 1)]
     made.partition(ats[0]).leader, made.partition(ats[1]).leader = 1, 2
-    stored, gone, clock = threading.Event(), threading.Event(), Ticker()
+    stored, gone, clock = threading.Event(), threading.Event(), FakeClock()
 
     class Late(ActionJournal):
         def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None:
@@ -357,7 +357,7 @@ def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:
         if made.requests[1:]:
             raise RuntimeError("a bug")
 
-    made.meanwhile = broken
+    made.on_request = broken
     journal = file_journal(tmp_path / "journal.jsonl")
     with pytest.raises(RuntimeError, match="a bug"):
         run(made, seen_leader, tmp_path, journal=journal)

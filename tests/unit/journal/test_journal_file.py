@@ -25,7 +25,7 @@ from reconciler.kafka.error_mapping import Operation
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from tests.fakes.cluster import FakeCluster, Fault
-from tests.fakes.runs import Ticker, election, purge, removal, run
+from tests.fakes.runs import FakeClock, election, purge, removal, run
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -89,7 +89,7 @@ def test_every_request_has_its_intent_first(cluster: FakeCluster, tmp_path: Path
     """When a request reaches the brokers, the file already has its intent, also for each retry."""
     held = []
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=2))
-    cluster.meanwhile = lambda _operation: held.append(len(list(journal.entries())))
+    cluster.on_request = lambda _operation: held.append(len(list(journal.entries())))
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     assert held == [1, 2, 3]
 
@@ -350,7 +350,7 @@ def test_actions_that_were_not_attempted_have_no_line(
 ) -> None:
     """An interrupted run of a million actions does not write a line for each."""
     outcomes = run(
-        cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=Ticker()
+        cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=FakeClock()
     ).outcomes
     assert [ended.status for ended in outcomes] == [Status.NOT_ATTEMPTED]
     assert list(journal.entries()) == []
