@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CASE = ROOT / "tests" / "golden" / "01-a-whole-house"
+CASE = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 
 
 def block(language: str) -> str:

@@ -40,7 +40,7 @@ DOCS = ROOT / "docs"
 MANUAL = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
 """The pages for users; decisions are for developers."""
 LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
-GOLDEN = ROOT / "tests" / "golden" / "01-a-whole-house"
+GOLDEN = ROOT / "tests" / "golden" / "01-one-of-each-kind"
 GENERATED = (
     ROOT / "README.md",
     *(DOCS / name for name in ("cli.md", "commands.md", "getting-started.md", "github.md", "plan.md", "rights.md")),
