@@ -29,6 +29,11 @@ from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 # The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
+_GRACE_S = 3.0
+"""How long to wait beyond the library's own deadline. The library looks for overdue requests once a
+second, so the results of the brokers that did answer may come more than a second late.
+"""
+
 _CONNECTIONS_PER_COORDINATOR = 16
 """The group removals of one call are spread over so many connections to each coordinator."""
 
@@ -135,7 +140,7 @@ class KafkaGateway:
             # No timeout arguments: this library version answers them with SystemError. The client's
             # socket.timeout.ms is the timeout.
             answer = self.session.controller_client().elect_leaders(election_type, request)
-            results = answer.result(timeout=self.session.timeout_s + 1.0)
+            results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
         except ClusterUnreachable as error:
             return dict.fromkeys(requested, _unsent(error))
         except (KafkaException, FutureTimeout) as error:
@@ -175,8 +180,7 @@ def _codes(
     except KafkaException as error:
         return dict.fromkeys(items, _code(error))
     codes = {}
-    # The library keeps its own deadline; this one, a second later, is for a library that forgets it.
-    last_deadline = Deadline.after(deadline.remaining_s + 1.0)
+    last_deadline = Deadline.after(deadline.remaining_s + _GRACE_S)
     for item in items:
         codes[item] = (int(KafkaError.NO_ERROR), "")
         try:

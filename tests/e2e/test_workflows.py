@@ -266,7 +266,7 @@ def test_a_passed_limit_turns_the_pull_request_red_and_stops_the_merge(
     run = repository.pull_request(head)
     assert run.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
     assert "(exit 3)" in run.jobs["Plan eu"].log
-    assert "::error title=limit groups::" in run.jobs["Plan eu"].log
+    assert "::error title=REFUSED (groups)::" in run.jobs["Plan eu"].log
     assert group in repository.comments()["eu"]
     repository.entered.clear()
     merged = repository.merge(head)
