@@ -28,7 +28,13 @@ from tests.strategies.examples import plan_text
 
 HERE = Path(__file__).parent
 CASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "snapshot.json").is_file())
-SNAPSHOTS = ("01-one-of-each-kind", "19-a-broker-is-away", "28-many-partitions", "37-hostile-names", "44-a-waiver-allows")
+SNAPSHOTS = (
+    "01-one-of-each-kind",
+    "19-a-broker-is-away",
+    "28-many-partitions",
+    "37-hostile-names",
+    "44-a-waiver-allows",
+)
 COMMIT = "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"
 WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
 

@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[2]
 CONTRACT = "contract/test_gateway_contract.py"
 FAULTS = "kafka/test_gateway_faults.py"
 ROWS = "kafka/test_apply_rows.py"
-RIGHTS = "kafka/test_apply_rights.py::test_what_may_not_be_done_is_failed_and_the_rest_goes_on"
+RIGHTS = "kafka/test_apply_rights.py::test_an_action_without_permission_fails_and_the_others_go_on"
 
 ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     (RECORDS, KafkaError.NO_ERROR): "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else",
@@ -34,7 +34,7 @@ ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
         KafkaError.LEADER_NOT_AVAILABLE,
     ): f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait",
     (RECORDS, KafkaError.OFFSET_OUT_OF_RANGE): f"{ROWS}::test_offset_out_of_range_is_stale",
-    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
+    (RECORDS, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_deleted_topic_is_stale",
     (RECORDS, KafkaError._NOENT): f"{CONTRACT}::test_contract_a_read_creates_no_topic",
     (RECORDS, KafkaError.POLICY_VIOLATION): f"{ROWS}::test_policy_violation_is_failed",
     (RECORDS, KafkaError.TOPIC_EXCEPTION): f"{ROWS}::test_invalid_topic_is_failed",
@@ -45,7 +45,7 @@ ON_REAL_BROKERS: Mapping[tuple[Operation, int], str] = {
     (GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED): RIGHTS,
     (LEADER, KafkaError.NO_ERROR): "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else",
     (LEADER, KafkaError.ELECTION_NOT_NEEDED): f"{ROWS}::test_election_not_needed_is_satisfied",
-    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_topic_that_goes_is_stale",
+    (LEADER, KafkaError.UNKNOWN_TOPIC_OR_PART): f"{ROWS}::test_a_deleted_topic_is_stale",
     (LEADER, KafkaError.PREFERRED_LEADER_NOT_AVAILABLE): f"{ROWS}::test_preferred_leader_not_available_waits",
     (LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE): (
         f"{FAULTS}::test_gateway_no_leader_means_retry_and_elections_wait"
