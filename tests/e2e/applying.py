@@ -29,7 +29,7 @@ PARTITIONS = 48
 RECORDS = 20
 FLOOR = 13
 GROUPS = 12
-TURNED = 16
+ELECTIONS = 16
 BATCH = 2
 
 
@@ -37,7 +37,7 @@ BATCH = 2
 class ApplyScenario:
     """A topic with deletions in all partitions, and dead groups.
 
-    The leaders of its first `TURNED` partitions are not the preferred ones.
+    The leaders of its first `ELECTIONS` partitions are not the preferred ones.
     """
 
     cluster: Cluster
@@ -75,19 +75,19 @@ class ApplyScenario:
         groups = self.groups()
         assert not groups & set(self.dead)
         assert self.bystander in groups
-        # Where a broker stood still others may have taken its place, beyond the plan: that is not the reconciler's doing.
-        assert not self.non_preferred() & set(range(TURNED))
+        # Only the planned partitions: a paused broker may lose the leadership of others.
+        assert not self.non_preferred() & set(range(ELECTIONS))
 
     def assert_as_before(self) -> None:
         assert set(self.log_starts().values()) == {0}
         assert set(self.dead) <= self.groups()
-        assert self.non_preferred() == set(range(TURNED))
+        assert self.non_preferred() == set(range(ELECTIONS))
 
 
-def create_and_plan(cluster: Cluster, folder: Path, *, more: str = "", spark_remote: str = "") -> ApplyScenario:
+def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "", spark_remote: str = "") -> ApplyScenario:
     """Create the cluster content and a plan.json in its folder.
 
-    `more` are lines of the Cluster's spec.
+    `cluster_spec` are lines of the Cluster's spec.
     """
     mark = uuid4().hex[:10]
     scenario = ApplyScenario(
@@ -100,15 +100,15 @@ def create_and_plan(cluster: Cluster, folder: Path, *, more: str = "", spark_rem
     )
     servers = cluster.bootstrap_servers
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
-    # Not of the policies: groups with commits on a topic are readers of all of it, and would be spared records.
-    bystander_topic = f"aside-{mark}"
+    # Another topic than that of the policies, where groups with commits would block deletions.
+    bystander_topic = f"bystander-topic-{mark}"
     client.create_topics(servers, [Topic(scenario.topic, assignment=assignment), Topic(bystander_topic)])
     client.produce(servers, scenario.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
     for group in (*scenario.dead, scenario.bystander):
         client.commit(servers, group, {(bystander_topic, 0): 0})
     tools.reassign(
         cluster,
-        {(scenario.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(TURNED)},
+        {(scenario.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(ELECTIONS)},
     )
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
     (folder / "manifests").mkdir()
@@ -121,7 +121,7 @@ spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {json.dumps(servers.split(","))}
   limits: {{groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
-{more}---
+{cluster_spec}---
 apiVersion: reconciler/v1
 kind: RetentionFloor
 metadata: {{name: floors}}
@@ -140,10 +140,10 @@ metadata: {{name: leaders}}
 spec: {{topics: [{scenario.topic}]}}
 """
     )
-    planned = reconciler(folder, "plan", "--out", "plan.json")
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert f"{PARTITIONS} record deletions" in planned.stdout, planned.stdout
-    assert f"{GROUPS} group removals, {TURNED} elections" in planned.stdout
+    plan = reconciler(folder, "plan", "--out", "plan.json")
+    assert plan.returncode == 0, plan.stdout + plan.stderr
+    assert f"{PARTITIONS} record deletions" in plan.stdout, plan.stdout
+    assert f"{GROUPS} group removals, {ELECTIONS} elections" in plan.stdout
     return scenario
 
 
@@ -151,7 +151,7 @@ APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH
 
 
 @contextmanager
-def running(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
+def start_apply(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
     """Start an apply in its own process group, as a shell does."""
     (scenario.folder / "results.json").unlink(missing_ok=True)
     with subprocess.Popen(
@@ -171,28 +171,33 @@ def running(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[subpr
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def lines(scenario: ApplyScenario) -> int:
+def count_journal_lines(scenario: ApplyScenario) -> int:
     return scenario.journal.read_bytes().count(b"\n") if scenario.journal.exists() else 0
 
 
-def await_lines(scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180) -> None:
+def wait_for_journal_lines(
+    scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180
+) -> None:
     """Wait until the journal has about that many lines, so that the process is in the middle of its
     work.
     """
     client.wait_until(
-        lambda: lines(scenario) >= count or process.poll() is not None, at_most_s, f"{count} lines", every_s=0.002
+        lambda: count_journal_lines(scenario) >= count or process.poll() is not None,
+        at_most_s,
+        f"{count} lines",
+        every_s=0.002,
     )
     assert process.poll() is None, f"it ended before {count} lines: {process.stderr.read() if process.stderr else ''}"
 
 
-def end_output(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
-    """Its output on stderr, after its end."""
+def wait_for_stderr(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
+    """Wait for the end of the process and return its stderr."""
     _, stderr = process.communicate(timeout=timeout_s)
     return stderr
 
 
-def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
-    """Seconds until its end.
+def seconds_until_exit(process: subprocess.Popen[str], timeout_s: float) -> float:
+    """Wait for the end of the process and return the seconds until then.
 
     If it does not end, the test fails with the stacks of all threads.
     """
@@ -201,14 +206,14 @@ def left_within(process: subprocess.Popen[str], timeout_s: float) -> float:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
-        pytest.fail(f"still there after {timeout_s:.0f} s:\n{end_output(process)}")
+        pytest.fail(f"still running after {timeout_s:.0f} s:\n{wait_for_stderr(process)}")
     return time.monotonic() - start
 
 
 def apply_again(scenario: ApplyScenario) -> list[dict[str, Any]]:
     """Run the same plan without an interrupt: exit 0; return its results."""
-    answer = reconciler(scenario.folder, *APPLY)
-    assert answer.returncode == 0, answer.stderr
+    result = reconciler(scenario.folder, *APPLY)
+    assert result.returncode == 0, result.stderr
     outcomes: list[dict[str, Any]] = results(scenario)["outcomes"]
     return outcomes
 
@@ -219,10 +224,10 @@ def results(scenario: ApplyScenario, name: str = "results.json") -> dict[str, An
 
 
 def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    sorted_out: dict[str, list[dict[str, Any]]] = {}
+    outcomes_by_status: dict[str, list[dict[str, Any]]] = {}
     for outcome in outcomes:
-        sorted_out.setdefault(str(outcome["status"]), []).append(outcome)
-    return sorted_out
+        outcomes_by_status.setdefault(str(outcome["status"]), []).append(outcome)
+    return outcomes_by_status
 
 
 def assert_truthful(scenario: ApplyScenario, outcomes: Sequence[dict[str, Any]]) -> None:
