@@ -121,18 +121,22 @@ def step(name: str, size: int, folder: Path) -> dict[str, Any]:
         case _:
             measured_processes = resource.RUSAGE_CHILDREN
             output = command(name, old, new)
-    used = resource.getrusage(measured_processes)
+    usage = resource.getrusage(measured_processes)
     seconds = (
-        used.ru_utime + used.ru_stime if measured_processes == resource.RUSAGE_CHILDREN else time.process_time() - start
+        usage.ru_utime + usage.ru_stime
+        if measured_processes == resource.RUSAGE_CHILDREN
+        else time.process_time() - start
     )
-    peak = used.ru_maxrss / 1024
+    peak = usage.ru_maxrss / 1024
     return {"step": name, "seconds": seconds, "read_s": read_s, "peak_mib": peak, "output": output}
 
 
 def command(name: str, old: Path, new: Path) -> str:
     """Run the command line as a process and count its output."""
-    words = [str(old) if word == "OLD" else str(new) if word == "NEW" else word for word in name.split()[1:]]
-    with subprocess.Popen([sys.executable, "-m", "reconciler", *words], stdout=subprocess.PIPE) as process:
+    arguments = [
+        str(old) if argument == "OLD" else str(new) if argument == "NEW" else argument for argument in name.split()[1:]
+    ]
+    with subprocess.Popen([sys.executable, "-m", "reconciler", *arguments], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         size = 0
         while block := process.stdout.read(1 << 20):

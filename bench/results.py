@@ -24,11 +24,11 @@ def write(name: str, title: str, lines: Iterable[str], *, file: Path = FILE) -> 
 
     `lines` are Markdown without the heading.
     """
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    section = "\n".join([begin, f"## {title}", "", *lines, end])
+    begin_mark, end_mark = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    section = "\n".join([begin_mark, f"## {title}", "", *lines, end_mark])
     text = file.read_text(encoding="utf-8") if file.is_file() else "# Measured\n"
-    if begin in text:
-        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _match: section, text, flags=re.DOTALL)
+    if begin_mark in text:
+        text = re.sub(f"{re.escape(begin_mark)}.*?{re.escape(end_mark)}", lambda _match: section, text, flags=re.DOTALL)
     else:
         text = f"{text.rstrip()}\n\n{section}\n"
     draft = file.with_suffix(".new")

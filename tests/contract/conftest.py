@@ -1,4 +1,4 @@
-"""Runs broker test of this folder with the fake cluster and with real brokers."""
+"""Runs each test of this folder with the fake cluster and with real brokers."""
 
 from collections.abc import Iterator
 

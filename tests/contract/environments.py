@@ -21,21 +21,21 @@ from tests.fakes.cluster import FakeCluster
 
 
 class Environment(Protocol):
-    """What a contract test may do to a cluster, in addition to calls of the gateway."""
+    """The changes that a contract test makes to a cluster."""
 
     gateway: Gateway
 
-    def topic(self, partitions: int, *, compacted: bool = False) -> str:
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
         """Create a topic with replicas on all brokers and return its name."""
         ...
 
-    def name(self) -> str:
+    def unique_name(self) -> str:
         """Return a name that no topic and no group has."""
         ...
 
     def delete_topic(self, topic: str) -> None: ...
 
-    def recreate(self, topic: str, partitions: int) -> None:
+    def recreate_topic(self, topic: str, partitions: int) -> None:
         """Create a topic again with the same name."""
         ...
 
@@ -58,20 +58,20 @@ class FakeEnvironment:
     def __init__(self) -> None:
         self.gateway = self.cluster = FakeCluster()
 
-    def topic(self, partitions: int, *, compacted: bool = False) -> str:
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
         """Create a topic with replicas on all brokers and return its name."""
-        name = self.name()
+        name = self.unique_name()
         self.cluster.create_topic(name, partitions, cleanup=("compact",) if compacted else ("delete",))
         return name
 
-    def name(self) -> str:
+    def unique_name(self) -> str:
         """Return a name that no topic and no group has."""
         return f"contract-{uuid.uuid4().hex[:12]}"
 
     def delete_topic(self, topic: str) -> None:
         self.cluster.delete_topic(topic)
 
-    def recreate(self, topic: str, partitions: int) -> None:
+    def recreate_topic(self, topic: str, partitions: int) -> None:
         """Create a topic again with the same name."""
         self.cluster.create_topic(topic, partitions)
 
@@ -107,21 +107,21 @@ class RealEnvironment:
         self.servers = cluster.bootstrap_servers
         self.gateway = KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s)))
 
-    def topic(self, partitions: int, *, compacted: bool = False) -> str:
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
         """Create a topic with replicas on all brokers and return its name."""
-        name = self.name()
+        name = self.unique_name()
         configs = {"cleanup.policy": "compact"} if compacted else {}
         client.create_topics(self.servers, [client.Topic(name, partitions, 3, configs)])
         return name
 
-    def name(self) -> str:
+    def unique_name(self) -> str:
         """Return a name that no topic and no group has."""
         return f"contract-{uuid.uuid4().hex[:12]}"
 
     def delete_topic(self, topic: str) -> None:
         kafka_client.delete_topics(self.servers, [topic])
 
-    def recreate(self, topic: str, partitions: int) -> None:
+    def recreate_topic(self, topic: str, partitions: int) -> None:
         """Create a topic again with the same name."""
         client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
 
@@ -131,7 +131,7 @@ class RealEnvironment:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         client.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
-        self._until_listed(group)
+        self._wait_until_listed(group)
 
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
@@ -162,7 +162,7 @@ class RealEnvironment:
                 "all brokers to see each other again",
             )
 
-    def _until_listed(self, group: str) -> None:
+    def _wait_until_listed(self, group: str) -> None:
         client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
 

@@ -1,7 +1,7 @@
 """A cluster in memory, behind the Gateway protocol.
 
-tests/contract runs the same tests on it and on real brokers. A fault is an error code that a
-request answers, with or without its effect. `on_request` runs after a request is recorded and
+tests/contract runs the same tests on it and on real brokers. A fault is an error code in a
+response, with or without its effect. `on_request` runs after a request is recorded and
 before it has an effect, so that tests can change the cluster there.
 """
 
@@ -45,20 +45,20 @@ class FakeGroup:
     members: int = 0
     type: GroupType = GroupType.CLASSIC
     hidden: bool = False
-    """Not in the listing and described DEAD, as share groups are; deleting it succeeds all the same."""
+    """Not in the listing and described DEAD, as share groups are; a deletion of it succeeds."""
 
 
 @dataclass
 class Fault:
     """Answers `code` for the given subjects (None: all).
 
-    `carried_out`: the request has its effect nevertheless.
+    `has_effect`: the request has its effect nevertheless.
     """
 
     operation: Operation
     code: int
     subjects: frozenset[object] | None = None
-    carried_out: bool = False
+    has_effect: bool = False
     times: int = 1
 
 
@@ -211,7 +211,7 @@ class FakeCluster:
         self.requests.append(request)
         self.on_request(request.operation)
 
-    def _answer(self, operation: Operation, subject: object, carry_out: Callable[[], int]) -> ItemResult:
+    def _answer(self, operation: Operation, subject: object, execute: Callable[[], int]) -> ItemResult:
         for fault in self.faults:
             if (
                 fault.operation is operation
@@ -219,10 +219,10 @@ class FakeCluster:
                 and (fault.subjects is None or subject in fault.subjects)
             ):
                 fault.times -= 1
-                if fault.carried_out:
-                    carry_out()
-                return item_answer(operation, fault.code, "made up")
-        return item_answer(operation, carry_out(), "")
+                if fault.has_effect:
+                    execute()
+                return item_answer(operation, fault.code, "injected")
+        return item_answer(operation, execute(), "")
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
         topic = self.topics.get(at.topic)
@@ -280,15 +280,15 @@ class FakeCluster:
             unknown = Unknown("no leader")
         elif partition.leader in self.silent:
             unknown = Unknown("silent")
-        answered = offsets and partition.leader is not None and partition.leader not in self.silent
+        is_readable = offsets and partition.leader is not None and partition.leader not in self.silent
         return PartitionFacts(
             partition=at,
             topic_id=topic.topic_id,
             leader=partition.leader,
             replicas=partition.replicas,
             in_sync=tuple(sorted(partition.in_sync)),
-            log_start=partition.log_start if answered else unknown,
-            high_watermark=partition.high_watermark if answered else unknown,
+            log_start=partition.log_start if is_readable else unknown,
+            high_watermark=partition.high_watermark if is_readable else unknown,
         )
 
     def _group_facts(self, name: str) -> GroupFacts:

@@ -37,7 +37,7 @@ class FakeClock:
 
 
 @dataclass
-class Applied:
+class RunResult:
     outcomes: list[Outcome]
     journal: Journal
 
@@ -60,7 +60,7 @@ def run(
     removed_groups: Sequence[str] = (),
     checked_at_ms: int | None = None,
     expires_at_ms: int | None = None,
-) -> Applied:
+) -> RunResult:
     """Apply the actions with a file journal in `folder` and a fake clock."""
     clock = clock or FakeClock()
     journal = journal or file_journal(folder / "journal.jsonl")
@@ -78,7 +78,7 @@ def run(
         checked_at_ms=checked_at_ms,
         expires_at_ms=expires_at_ms,
     )
-    return Applied(list(outcomes), journal)
+    return RunResult(list(outcomes), journal)
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:

@@ -30,17 +30,17 @@ def test_a_target_lies_above_the_log_start_and_not_above_the_stable_end(planner_
 @given(two_days())
 def test_no_review_and_no_recheck_moves_a_target_out_of_its_bounds(days: tuple[PlannerInput, PlannerInput]) -> None:
     """An intersection may lower the target, but not to the log start; a recheck does not change it."""
-    planner_input, other = days
-    planned = planner_input.plan()
-    for action in restrict_to(planned, other.plan()).actions:
+    planner_input, other_day = days
+    plan = planner_input.plan()
+    for action in restrict_to(plan, other_day.plan()).actions:
         if not isinstance(action, DeleteRecords):
             continue
         assert action.seen.log_start < action.before_offset <= action.seen.stable_end
-    checked = recheck.recheck(planned, planner_input.cluster, planner_input.waivers, other.snapshot, NOW_MS + 1)
-    assert set(checked.remaining) <= set(planned.actions)
+    checked = recheck.recheck(plan, planner_input.cluster, planner_input.waivers, other_day.snapshot, NOW_MS + 1)
+    assert set(checked.remaining) <= set(plan.actions)
     for action in checked.remaining:
         if not isinstance(action, DeleteRecords):
             continue
-        now = other.snapshot.partitions[action.partition]
-        assert isinstance(now.log_start, int)
-        assert now.log_start < action.before_offset
+        facts = other_day.snapshot.partitions[action.partition]
+        assert isinstance(facts.log_start, int)
+        assert facts.log_start < action.before_offset

@@ -25,39 +25,39 @@ def test_no_order_changes_a_plan(planner_input: PlannerInput, seed: int) -> None
     """
     r = Random(seed)
 
-    def shuffled(items: Iterable[T]) -> list[T]:
+    def shuffle(items: Iterable[T]) -> list[T]:
         shuffled_items = list(items)
         r.shuffle(shuffled_items)
         return shuffled_items
 
-    planned = planner_input.plan()
+    plan = planner_input.plan()
     facts = replace(
         planner_input.snapshot,
-        topics=dict(shuffled(planner_input.snapshot.topics.items())),
-        groups=dict(shuffled(planner_input.snapshot.groups.items())),
+        topics=dict(shuffle(planner_input.snapshot.topics.items())),
+        groups=dict(shuffle(planner_input.snapshot.groups.items())),
         partitions={
-            name: replace(facts, offsets_at=dict(shuffled(facts.offsets_at.items())))
-            for name, facts in shuffled(planner_input.snapshot.partitions.items())
+            name: replace(facts, offsets_at=dict(shuffle(facts.offsets_at.items())))
+            for name, facts in shuffle(planner_input.snapshot.partitions.items())
         },
     )
-    again = replace(
+    second_plan = replace(
         planner_input,
-        policies=tuple(shuffled(planner_input.policies)),
-        waivers=tuple(shuffled(planner_input.waivers)),
+        policies=tuple(shuffle(planner_input.policies)),
+        waivers=tuple(shuffle(planner_input.waivers)),
         snapshot=facts,
     ).plan()
-    assert again == planned
-    assert plan_file.digest(again) == plan_file.digest(planned)
+    assert second_plan == plan
+    assert plan_file.digest(second_plan) == plan_file.digest(plan)
 
 
 @given(planner_inputs())
-def test_a_plan_made_later_of_the_same_facts_is_the_same(planner_input: PlannerInput) -> None:
-    """Time comes only from the snapshot: a recheck at another time changes only clocks and expiry."""
-    planned = planner_input.plan()
-    assert planner_input.plan() == planned
-    early, late = (
-        recheck.recheck(planned, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS + later)
-        for later in (0, 3_600_000)
+def test_the_same_facts_give_the_same_plan_later(planner_input: PlannerInput) -> None:
+    """Time comes only from the snapshot: a recheck at another time changes only purge intervals and expiry."""
+    plan = planner_input.plan()
+    assert planner_input.plan() == plan
+    first_check, second_check = (
+        recheck.recheck(plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS + delay_ms)
+        for delay_ms in (0, 3_600_000)
     )
-    assert set(early.remaining) <= set(late.remaining)
-    assert early.limits == late.limits or early.remaining != late.remaining
+    assert set(first_check.remaining) <= set(second_check.remaining)
+    assert first_check.limits == second_check.limits or first_check.remaining != second_check.remaining

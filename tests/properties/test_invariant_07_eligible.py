@@ -1,7 +1,7 @@
 """Invariant 7: only eligible groups are removed and only eligible topics are truncated.
 
-A group is removed only while it is listed, of a declared type, EMPTY and, unless `idleFor: 0s`
-stands for its exact name, idle by evidence. Internal and compacted topics are never truncated, nor
+A group is removed only if it is listed, of a declared type, EMPTY and idle by evidence; with
+`idleFor: 0s` and its exact name it needs no evidence. Internal and compacted topics are never truncated, nor
 are topics with an underscore that a pattern selects.
 """
 
@@ -26,7 +26,7 @@ from tests.strategies.planner_inputs import MAX_OFFSET, PlannerInput, planner_in
 
 
 @given(planner_inputs())
-def test_only_groups_that_qualify_are_removed(planner_input: PlannerInput) -> None:
+def test_only_eligible_groups_are_removed(planner_input: PlannerInput) -> None:
     by_address = {policy.address: policy for policy in planner_input.policies}
     for action in planner_input.plan().actions:
         if not isinstance(action, DeleteGroup):
@@ -49,7 +49,7 @@ def test_only_groups_that_qualify_are_removed(planner_input: PlannerInput) -> No
 
 
 @given(planner_inputs())
-def test_only_topics_that_qualify_lose_records(planner_input: PlannerInput) -> None:
+def test_only_eligible_topics_lose_records(planner_input: PlannerInput) -> None:
     by_address = {policy.address: policy for policy in planner_input.policies}
     for action in planner_input.plan().actions:
         if isinstance(action, ElectLeader) and action.election is Election.PREFERRED:
@@ -70,9 +70,10 @@ def test_only_topics_that_qualify_lose_records(planner_input: PlannerInput) -> N
                 assert any(not s.is_pattern and s.text == topic.name for s in policy.spec.topics)
 
 
-def forged(planner_input: PlannerInput, r: Random) -> Plan:
-    """A plan that no policy makes, as if a user edited the file: it deletes from every partition
-    and removes every group.
+def forge_plan(planner_input: PlannerInput, r: Random) -> Plan:
+    """Return a plan that no policy creates, as if a user edited the file.
+
+    It deletes records of every partition and removes every group.
     """
     snapshot = planner_input.snapshot
     actions: list[Action] = [
@@ -104,9 +105,9 @@ def forged(planner_input: PlannerInput, r: Random) -> Plan:
 
 
 @given(planner_inputs(), st.integers(0, 2**48))
-def test_no_plan_file_gets_past_these_rules(planner_input: PlannerInput, seed: int) -> None:
+def test_no_plan_file_bypasses_these_rules(planner_input: PlannerInput, seed: int) -> None:
     """A recheck passes only eligible subjects, whatever a user wrote into the file."""
-    forged_plan = forged(planner_input, Random(seed))
+    forged_plan = forge_plan(planner_input, Random(seed))
     for action in recheck.recheck(
         forged_plan, planner_input.cluster, planner_input.waivers, planner_input.snapshot, NOW_MS
     ).remaining:

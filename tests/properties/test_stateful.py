@@ -33,9 +33,9 @@ from tests.fakes.timed_cluster import TimedCluster
 from tests.strategies.facts import NOW_MS, SECOND, cluster, floor, leaders, removal
 
 TOPICS = {"orders": 2, "clicks": 1}
-ATS = [TopicPartition(topic, number) for topic, count in TOPICS.items() for number in range(count)]
+PARTITION_KEYS = [TopicPartition(topic, number) for topic, count in TOPICS.items() for number in range(count)]
 GROUPS = ["billing", "audit", "etl", "old"]
-OPEN = {"recordsPercentPerTopic": 100, "recordsPercent": 100, "groupsPercent": 100}
+NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100, "groupsPercent": 100}
 
 FLOORS: list[Callable[[str], Policy]] = [
     lambda topic: floor(topic, name=topic, keep={"last": 3}, consumers="ignore"),
@@ -59,7 +59,7 @@ policies = st.builds(
     st.integers(0, len(FLOORS) - 2),
     st.integers(0, len(REMOVALS) - 1),
 )
-partitions, groups = st.sampled_from(ATS), st.sampled_from(GROUPS)
+partitions, groups = st.sampled_from(PARTITION_KEYS), st.sampled_from(GROUPS)
 codes_by_operation = {
     Operation.DELETE_RECORDS: [
         KafkaError._TIMED_OUT,
@@ -90,14 +90,14 @@ ambiguous_codes = [
 
 @st.composite
 def faults(draw: st.DrawFn) -> Fault:
-    """An error code that a broker answers one or more times.
+    """An error code in one or more responses of a broker.
 
     The request has its effect only where the code leaves that open.
     """
     operation = draw(st.sampled_from(list(Operation)))
     code = draw(st.sampled_from(codes_by_operation[operation]))
     return Fault(
-        operation, code, carried_out=code in ambiguous_codes and draw(st.booleans()), times=draw(st.integers(1, 8))
+        operation, code, has_effect=code in ambiguous_codes and draw(st.booleans()), times=draw(st.integers(1, 8))
     )
 
 
@@ -119,7 +119,7 @@ changes = st.one_of(
 )
 
 
-class Storm(RuleBasedStateMachine):
+class ClusterMachine(RuleBasedStateMachine):
     """Random changes, plans and applies.
 
     `bound`: for each topic id and partition, the highest log start offset that retention or an
@@ -138,25 +138,25 @@ class Storm(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            self._settle()
+            self._converge()
         finally:
             self.folder.cleanup()
 
     @initialize(counts=st.lists(st.integers(4, 15), min_size=3, max_size=3), selected=policies)
-    def begin(self, counts: list[int], selected: list[Policy]) -> None:
+    def create_content(self, counts: list[int], selected: list[Policy]) -> None:
         for topic, count in TOPICS.items():
             self.timed_cluster.create(topic, count)
-        for at, count in zip(ATS, counts, strict=True):
-            self.timed_cluster.produce(at, count)
+        for key, count in zip(PARTITION_KEYS, counts, strict=True):
+            self.timed_cluster.produce(key, count)
             for group in GROUPS:
-                self.timed_cluster.commit(group, at, count)
-        for at in ATS[1:]:
-            self._change(("change_preferred", at, 0))
+                self.timed_cluster.commit(group, key, count)
+        for key in PARTITION_KEYS[1:]:
+            self._change(("change_preferred", key, 0))
         self.timed_cluster.pass_time(11 * SECOND)
         self.policies = selected
 
     @rule(selected=policies)
-    def rewrite(self, selected: list[Policy]) -> None:
+    def change_policies(self, selected: list[Policy]) -> None:
         self.policies = selected
 
     @rule(ms=st.integers(1, 12).map(SECOND.__mul__))
@@ -175,8 +175,8 @@ class Storm(RuleBasedStateMachine):
     @rule(
         plan_again=st.booleans(),
         broker_faults=st.lists(faults(), max_size=3),
-        gap=st.lists(changes, max_size=2),
-        between=st.lists(st.tuples(st.integers(0, 4), changes), max_size=4),
+        changes_before=st.lists(changes, max_size=2),
+        scheduled_changes=st.lists(st.tuples(st.integers(0, 4), changes), max_size=4),
         stop_at=st.one_of(st.none(), st.none(), st.integers(0, 4)),
         size=st.sampled_from([1, 2, 100]),
     )
@@ -184,8 +184,8 @@ class Storm(RuleBasedStateMachine):
         self,
         plan_again: bool,
         broker_faults: list[Fault],
-        gap: list[object],
-        between: list[tuple[int, object]],
+        changes_before: list[object],
+        scheduled_changes: list[tuple[int, object]],
         stop_at: int | None,
         size: int,
     ) -> None:
@@ -194,7 +194,9 @@ class Storm(RuleBasedStateMachine):
         if self.planned.refused or self.planned.expires_at_ms <= self.timed_cluster.now_ms:
             return
         self.timed_cluster.cluster.faults = broker_faults
-        self._apply(self.planned, gap=gap, between=between, stop_at=stop_at, size=size)
+        self._apply(
+            self.planned, changes_before=changes_before, scheduled_changes=scheduled_changes, stop_at=stop_at, size=size
+        )
         self.timed_cluster.cluster.faults = []
 
     @invariant()
@@ -207,31 +209,31 @@ class Storm(RuleBasedStateMachine):
                 )
 
     def _plan(self) -> Plan:
-        needs = planner.scan_request(self.policies, self.timed_cluster.now_ms)
-        snapshot = self.timed_cluster.snapshot(needs, self.journal.last_purges())
-        manifest = cluster(limits=OPEN)
+        request = planner.scan_request(self.policies, self.timed_cluster.now_ms)
+        snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
+        manifest = cluster(limits=NO_LIMITS)
         return planner.plan(cluster=manifest, policies=self.policies, waivers=(), snapshot=snapshot)
 
     def _apply(
         self,
         planned: Plan,
         *,
-        gap: Sequence[object] = (),
-        between: Sequence[tuple[int, object]] = (),
+        changes_before: Sequence[object] = (),
+        scheduled_changes: Sequence[tuple[int, object]] = (),
         stop_at: int | None = None,
         size: int = 100,
     ) -> list[Outcome]:
-        needs = recheck.scan_request(planned)
-        snapshot = self.timed_cluster.snapshot(needs, self.journal.last_purges())
-        checked = recheck.recheck(planned, cluster(limits=OPEN), (), snapshot, self.timed_cluster.now_ms)
+        request = recheck.scan_request(planned)
+        snapshot = self.timed_cluster.snapshot(request, self.journal.last_purges())
+        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), (), snapshot, self.timed_cluster.now_ms)
         if any(not verdict.passed for verdict in checked.limits):
             return []
-        for change in gap:
+        for change in changes_before:
             self._change(change)
-        gateway = _WatchingGateway(self, planned, between)
+        gateway = _CheckingGateway(self, planned, scheduled_changes)
         self.timed_cluster.cluster.requests = []
         self.timed_cluster.cluster.on_request = gateway.check_request
-        clock = _StormClock(self.timed_cluster, gateway)
+        clock = _MachineClock(self.timed_cluster, gateway)
         self.runs += 1
         outcomes = run(
             gateway,  # type: ignore[arg-type]
@@ -275,7 +277,7 @@ class Storm(RuleBasedStateMachine):
                 self._change(("drop", topic, 0))
                 self._change(("create", topic, count))
             case ("rewind", group, offset):
-                for at in ATS:
+                for at in PARTITION_KEYS:
                     self.timed_cluster.commit(group, at, offset)
             case ("expire", at, offset) if at.topic in self.timed_cluster.cluster.topics:
                 self.timed_cluster.cluster.expire(at, offset)
@@ -293,33 +295,33 @@ class Storm(RuleBasedStateMachine):
                 partition = self.timed_cluster.cluster.partition(at)
                 partition.replicas = (*partition.replicas[1:], partition.replicas[0])
 
-    def _settle(self) -> None:
+    def _converge(self) -> None:
         """With all brokers available, plan and apply; a second plan at the same instant has no
         action.
         """
         self.timed_cluster.cluster.silent = set()
         for broker in self.timed_cluster.cluster.brokers:
             self.timed_cluster.cluster.start_broker(broker)
-        planned = self._plan()
-        if planned.refused:
+        plan = self._plan()
+        if plan.refused:
             return
-        outcomes = self._apply(planned)
+        outcomes = self._apply(plan)
         assert all(o.status in (Status.APPLIED, Status.SATISFIED, Status.WAITING) for o in outcomes), outcomes
         second_plan = self._plan()
         # Without a removed group, the next plan may delete more under `consumers: clamp`.
-        freed = any(isinstance(o.action, DeleteGroup) for o in outcomes)
-        assert freed or not second_plan.actions, second_plan.actions
+        group_removed = any(isinstance(o.action, DeleteGroup) for o in outcomes)
+        assert group_removed or not second_plan.actions, second_plan.actions
         self._apply(second_plan)
         assert not self._plan().actions
 
 
-class _StormClock(FakeClock):
+class _MachineClock(FakeClock):
     """Advances the cluster's time, too.
 
     Changes between two attempts happen while the executor sleeps.
     """
 
-    def __init__(self, timed_cluster: TimedCluster, gateway: "_WatchingGateway") -> None:
+    def __init__(self, timed_cluster: TimedCluster, gateway: "_CheckingGateway") -> None:
         super().__init__(timed_cluster.now_ms)
         self.timed_cluster = timed_cluster
         self.gateway = gateway
@@ -330,16 +332,16 @@ class _StormClock(FakeClock):
         self.gateway.make_due_changes()
 
 
-class _WatchingGateway:
+class _CheckingGateway:
     """A gateway that compares each request with the cluster at that moment."""
 
-    def __init__(self, storm: Storm, planned: Plan, between: Sequence[tuple[int, object]]) -> None:
-        self.storm = storm
-        self.cluster: FakeCluster = storm.timed_cluster.cluster
+    def __init__(self, machine: ClusterMachine, planned: Plan, scheduled_changes: Sequence[tuple[int, object]]) -> None:
+        self.machine = machine
+        self.cluster: FakeCluster = machine.timed_cluster.cluster
         self.purges = {a.partition: a for a in planned.actions if isinstance(a, DeleteRecords)}
         self.removals = {a.group: a for a in planned.actions if isinstance(a, DeleteGroup)}
         self.elections = {a.partition for a in planned.actions if isinstance(a, ElectLeader)}
-        self.between = between
+        self.scheduled_changes = scheduled_changes
         self.starts = {
             (topic.topic_id, number): partition.log_start
             for topic in self.cluster.topics.values()
@@ -364,11 +366,11 @@ class _WatchingGateway:
 
     def make_due_changes(self) -> None:
         """Make the changes that are due after this number of requests."""
-        due = [change for after, change in self.between if after < len(self.cluster.requests)]
-        self.between = [pair for pair in self.between if pair[0] >= len(self.cluster.requests)]
+        due = [change for after, change in self.scheduled_changes if after < len(self.cluster.requests)]
+        self.scheduled_changes = [pair for pair in self.scheduled_changes if pair[0] >= len(self.cluster.requests)]
         for change in due:
             self.has_changed = True
-            self.storm._change(change)
+            self.machine._change(change)
 
     def check_request(self, operation: Operation) -> None:
         """Check a request: only subjects of the plan, unchanged since the plan."""
@@ -377,7 +379,7 @@ class _WatchingGateway:
         match operation:
             case Operation.DELETE_RECORDS:
                 for at, target in request.targets.items():
-                    self._purge(at, target)
+                    self._check_purge(at, target)
             case Operation.DELETE_GROUP:
                 for group in request.subjects:
                     action = self.removals[str(group)]
@@ -386,19 +388,19 @@ class _WatchingGateway:
                     assert now.fingerprint == action.seen.fingerprint
             case Operation.ELECT_LEADER:
                 assert set(request.subjects) <= self.elections
-        intents = {e.address for e in self.storm.journal.entries() if e.event is Event.INTENT}
+        intents = {e.address for e in self.machine.journal.entries() if e.event is Event.INTENT}
         assert intents
 
-    def _purge(self, at: TopicPartition, target: int) -> None:
-        action = self.purges[at]
-        topic = self.cluster.topics[at.topic]
+    def _check_purge(self, partition: TopicPartition, target: int) -> None:
+        action = self.purges[partition]
+        topic = self.cluster.topics[partition.topic]
         assert target == action.before_offset > 0
         assert topic.topic_id == action.seen.topic_id
         assert "delete" in topic.cleanup
         for group in action.guard.named:
-            assert self.cluster.groups[group].commits[at] >= target
-        key = (topic.topic_id, at.partition)
-        self.storm.bound[key] = max(self.storm.bound.get(key, 0), target)
+            assert self.cluster.groups[group].commits[partition] >= target
+        key = (topic.topic_id, partition.partition)
+        self.machine.bound[key] = max(self.machine.bound.get(key, 0), target)
 
     def check_outcome(self, outcome: Outcome) -> None:
         """Compare the outcome with the cluster, where no other change can explain a difference."""
@@ -420,5 +422,7 @@ class _WatchingGateway:
             assert action.group not in self.removed
 
 
-TestStorm = Storm.TestCase
-TestStorm.settings = settings(max_examples=min(settings.default.max_examples // 2, 2_000), stateful_step_count=20)
+TestClusterMachine = ClusterMachine.TestCase
+TestClusterMachine.settings = settings(
+    max_examples=min(settings.default.max_examples // 2, 2_000), stateful_step_count=20
+)

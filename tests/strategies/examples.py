@@ -26,7 +26,7 @@ _SEEN = {
 _GUARD = {field.name for field in dataclasses.fields(Preconditions)}
 
 
-def _changed(action: A, changes: dict[str, Any]) -> A:
+def _with_changes(action: A, changes: dict[str, Any]) -> A:
     """The action with changed fields.
 
     Fields of `seen` and `guard` are given by their own names, which are unique.
@@ -77,7 +77,7 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
         vouched=False,
         drift=True,
     )
-    return _changed(action, changes)
+    return _with_changes(action, changes)
 
 
 def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
@@ -99,7 +99,7 @@ def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
             newest_record=(17, 4711),
         ),
     )
-    return _changed(action, changes)
+    return _with_changes(action, changes)
 
 
 def election(topic: str = "payments", partition: int = 0, **changes: Any) -> ElectLeader:
@@ -122,7 +122,7 @@ def election(topic: str = "payments", partition: int = 0, **changes: Any) -> Ele
             in_sync=() if unclean else (1, 2, 3),
         ),
     )
-    return _changed(action, changes)
+    return _with_changes(action, changes)
 
 
 def blocked(address: str | Address = "RetentionFloor/orders-gdpr/orders[5]", **changes: Any) -> Blocked:
@@ -181,10 +181,9 @@ def unchecked(action: Any, **changes: Any) -> Any:
     return changed
 
 
-def digest_by_hand(written: dict[str, Any]) -> str:
+def digest_by_hand(document: dict[str, Any]) -> str:
     """The digest of a plan file by the recipe of docs/plan.md, with only a JSON library and sha256."""
-
-    rows: list[object] = [[2, written["cluster_id"]]]
-    rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in written["actions"]]
+    rows: list[object] = [[2, document["cluster_id"]]]
+    rows += [[row[name] for name in ("address", "operation", "request", "approved")] for row in document["actions"]]
     text = "\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()

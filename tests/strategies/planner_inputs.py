@@ -335,14 +335,14 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
 # --- strategies
 
 
-def instants_of(of: Sequence[Policy]) -> tuple[int, ...]:
+def requested_instants(of: Sequence[Policy]) -> tuple[int, ...]:
     """All instants for which these policies need offsets."""
-    needs = planner.scan_request(of, NOW_MS)
-    return tuple(sorted({instant for need in needs.topics for instant in need.instants_ms}))
+    request = planner.scan_request(of, NOW_MS)
+    return tuple(sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms}))
 
 
 def _planner_input(r: Random, of: tuple[Policy, ...]) -> PlannerInput:
-    return PlannerInput(cluster(r), of, waivers(r, of), snapshot(r, instants_of(of)))
+    return PlannerInput(cluster(r), of, waivers(r, of), snapshot(r, requested_instants(of)))
 
 
 def planner_inputs() -> st.SearchStrategy[PlannerInput]:
@@ -360,6 +360,6 @@ def two_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
 
     def build(r: Random) -> tuple[PlannerInput, PlannerInput]:
         first_day = _planner_input(r, policies(r))
-        return first_day, replace(first_day, snapshot=snapshot(r, instants_of(first_day.policies)))
+        return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
 
     return seeded(build)

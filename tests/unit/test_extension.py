@@ -24,7 +24,7 @@ def test_a_registered_policy_and_operation_go_from_yaml_to_the_journal(tmp_path:
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout == "walked\n"
+    assert answer.stdout == "done\n"
 
 
 @pytest.mark.parametrize("base", [Operation, Policy])

@@ -54,11 +54,11 @@ def done(made: FakeCluster, operation: Operation) -> bool:
 
 
 def outcome_of(
-    folder: Path, operation: Operation, code: int, *, carried_out: bool = False, times: int = ALWAYS
+    folder: Path, operation: Operation, code: int, *, has_effect: bool = False, times: int = ALWAYS
 ) -> tuple[Outcome, FakeCluster]:
     made = cluster()
     wanted = action(made, operation)
-    made.faults.append(Fault(operation, code, carried_out=carried_out, times=times))
+    made.faults.append(Fault(operation, code, has_effect=has_effect, times=times))
     return run(made, [wanted], folder).only, made
 
 
@@ -187,7 +187,7 @@ def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("operation", "code"), READ_BACK)
 def test_no_answer_and_carried_out_is_applied(tmp_path: Path, operation: Operation, code: int) -> None:
     """Silence after a request that was carried out: read back, applied, and not sent again."""
-    outcome, made = outcome_of(tmp_path, operation, code, carried_out=True)
+    outcome, made = outcome_of(tmp_path, operation, code, has_effect=True)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
     assert len(made.requests) == 1
 
@@ -207,7 +207,7 @@ def test_no_answer_and_carried_out_is_applied(tmp_path: Path, operation: Operati
 def test_a_broker_that_lost_its_office_half_way_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
     """A leader deletes, then waits for its followers, and says that it leads no more. Once that was told as "somebody got there first", with
     nothing removed."""
-    outcome, made = outcome_of(tmp_path, operation, code, carried_out=True)
+    outcome, made = outcome_of(tmp_path, operation, code, has_effect=True)
     assert done(made, operation)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
     assert outcome.removed_max == (60 if operation is RECORDS else 0)

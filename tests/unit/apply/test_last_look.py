@@ -524,7 +524,7 @@ def test_a_group_that_moved_is_not_removed(made: FakeCluster, tmp_path: Path, mo
 def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) -> None:
     """No answer, though it was removed; meanwhile someone made it again: the second of that name is never asked for."""
     wanted = removal(made, "billing")
-    made.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, carried_out=True))
+    made.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, has_effect=True))
     reads = 0
     look = made.read_groups
 
