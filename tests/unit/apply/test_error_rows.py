@@ -1,6 +1,6 @@
-"""The error table row by row: each is tested on the fake, and this says which of them real brokers or the real client gave, and where.
+"""Says for each row of the error table which test covers it on real brokers, or why none does.
 
-A row that is in nobody's list, and a test that is named here and does not exist, fail.
+A row without an entry fails, and so does an entry with a test that does not exist.
 """
 
 import re
@@ -104,8 +104,8 @@ ROWS_OF_THE_TABLE = [(operation, code) for operation, rows in TABLE.items() for 
 @pytest.mark.parametrize(
     ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda each: each if isinstance(each, str) else name_of(each)
 )
-def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> None:
-    """On the fake always, as what the table says; on real brokers in the test that is named, or for a reason not."""
+def test_every_row_is_tested_and_names_its_test(operation: Operation, code: int) -> None:
+    """Each row is tested on the fake cluster, and on real brokers or with a reason."""
     lists = {
         ResponseAction.READ_BACK: on_the_fake.READ_BACK,
         ResponseAction.RETRY: on_the_fake.RETRY,
@@ -124,7 +124,7 @@ def test_every_row_is_tested_and_says_where(operation: Operation, code: int) -> 
     assert re.search(rf"^def {re.escape(name)}\(", (TESTS / file).read_text(), re.MULTILINE), provoked
 
 
-def test_what_is_said_of_real_brokers_is_of_rows() -> None:
-    """No claim about a row that the table does not have."""
+def test_each_entry_belongs_to_a_row() -> None:
+    """No entry names a row that the table does not have."""
     assert set(ON_REAL_BROKERS) <= set(ROWS_OF_THE_TABLE)
     assert {code for codes in FAKE_ONLY.values() for code in codes} <= {code for _, code in ROWS_OF_THE_TABLE}

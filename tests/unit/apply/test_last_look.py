@@ -1,4 +1,4 @@
-"""What the applier looks at again immediately before each request, retries included, and what it makes of it. On the fake cluster."""
+"""The executor's check directly before each request, retries included, on the fake cluster."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -38,8 +38,8 @@ def recreate(made: FakeCluster, count: int = 500) -> None:
     made.produce("orders", {0: count, 1: count})
 
 
-def test_a_topic_made_again_is_never_truncated(made: FakeCluster, tmp_path: Path) -> None:
-    """The same name, long enough and below the target: another topic, so stale and untouched."""
+def test_a_recreated_topic_is_never_truncated(made: FakeCluster, tmp_path: Path) -> None:
+    """A topic that was created again with the same name has another id: stale, without effect."""
     wanted = purge(made, AT, 60)
     recreate(made)
     outcome = run(made, [wanted], tmp_path).only
@@ -55,10 +55,12 @@ def test_a_topic_made_again_is_never_truncated(made: FakeCluster, tmp_path: Path
         (KafkaError.NOT_LEADER_FOR_PARTITION, Status.FAILED),
     ],
 )
-def test_a_topic_made_again_between_two_tries_is_not_truncated(
+def test_a_topic_that_is_recreated_before_a_retry_is_not_truncated(
     made: FakeCluster, tmp_path: Path, code: int, status: Status
 ) -> None:
-    """The retry looks again: what a first request may have done is said, and the successor stays whole."""
+    """The retry checks again: the outcome says what the first request may have done, and the new
+    topic keeps its records.
+    """
     wanted = purge(made, AT, 60)
     made.faults.append(Fault(Operation.DELETE_RECORDS, code))
     made.on_request = lambda _operation: recreate(made) if len(made.requests) == 1 else None
@@ -68,8 +70,10 @@ def test_a_topic_made_again_between_two_tries_is_not_truncated(
     assert made.partition(AT).log_start == 0
 
 
-def test_unknown_answers_do_not_end_as_nothing_done(made: FakeCluster, tmp_path: Path) -> None:
-    """A first request without an answer, then the topic is gone: nobody knows what was removed, so it is not stale, and the bound stands."""
+def test_unknown_results_are_not_stale(made: FakeCluster, tmp_path: Path) -> None:
+    """After a request without a response the topic disappears: the result is unknown, so the
+    outcome is not stale and keeps its bound.
+    """
     wanted = purge(made, AT, 60)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
     made.on_request = lambda _operation: recreate(made) if len(made.requests) == 1 else None
@@ -79,15 +83,15 @@ def test_unknown_answers_do_not_end_as_nothing_done(made: FakeCluster, tmp_path:
 
 
 def test_a_deleted_topic_is_stale(made: FakeCluster, tmp_path: Path) -> None:
-    """Gone is gone: nothing is sent."""
+    """For a deleted topic no request is sent."""
     wanted = [purge(made, AT, 60), election(made, TopicPartition("orders", 1))]
     made.delete_topic("orders")
     assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.STALE}
     assert made.requests == []
 
 
-def test_a_shrunken_end_is_stale(made: FakeCluster, tmp_path: Path) -> None:
-    """A high watermark below the target (an unclean leader) makes the target meaningless."""
+def test_a_log_that_was_cut_is_stale(made: FakeCluster, tmp_path: Path) -> None:
+    """A high watermark below the target, after an unclean election, makes the target invalid."""
     wanted = purge(made, AT, 60)
     made.partition(AT).high_watermark = 59
     assert run(made, [wanted], tmp_path).only.status is Status.STALE
@@ -95,7 +99,9 @@ def test_a_shrunken_end_is_stale(made: FakeCluster, tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut_and_filled_again_is_stale(made: FakeCluster, tmp_path: Path) -> None:
-    """An election out of sync cut it at 40 and producers filled it to 90: the target is inside, and what lies below it is not what was reviewed."""
+    """An unclean election cut the log at 40, and producers filled it to 90: the records below the
+    target are not those of the review.
+    """
     wanted = purge(made, AT, 60)
     made.partition(AT).high_watermark = 90
     outcome = run(made, [wanted], tmp_path).only
@@ -104,7 +110,7 @@ def test_a_log_that_was_cut_and_filled_again_is_stale(made: FakeCluster, tmp_pat
 
 
 class SlowJournal(ActionJournal):
-    """Takes `seconds` to store an intent, and meanwhile the world moves."""
+    """A journal that takes `seconds` to store an intent, while the cluster changes."""
 
     def __init__(self, path: Path, clock: FakeClock, seconds: float, change: Callable[[], None]) -> None:
         super().__init__(JournalFile(path))
@@ -135,14 +141,14 @@ def slowly_at(
     return run(made, [wanted], folder, journal=journal, clock=clock).only
 
 
-def test_after_a_slow_journal_a_topic_made_again_is_not_truncated(made: FakeCluster, tmp_path: Path) -> None:
-    """The look before it is history by then."""
+def test_after_a_slow_journal_a_recreated_topic_is_not_truncated(made: FakeCluster, tmp_path: Path) -> None:
+    """A check that is too old by then does not count."""
     outcome = slowly(made, purge(made, AT, 60), tmp_path, lambda: recreate(made))
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
 
-def test_after_a_slow_journal_groups_are_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
-    """A group that committed, and a named one that went back."""
+def test_after_a_slow_journal_groups_are_checked_again(made: FakeCluster, tmp_path: Path) -> None:
+    """A group committed meanwhile, and a named group moved back."""
     removed = slowly(made, removal(made, "billing"), tmp_path, lambda: made.commit("billing", {AT: 81}))
     assert (removed.status, removed.sends) == (Status.STALE, 0)
     purged = slowly(made, purge(made, AT, 60, named=("billing",)), tmp_path, lambda: made.commit("billing", {AT: 10}))
@@ -150,8 +156,8 @@ def test_after_a_slow_journal_groups_are_looked_at_again(made: FakeCluster, tmp_
     assert made.requests == []
 
 
-def test_after_a_slow_journal_leaders_are_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
-    """A leader that moved is asked where it is now; a wanted one that fell out of sync is not elected."""
+def test_after_a_slow_journal_leaders_are_read_again(made: FakeCluster, tmp_path: Path) -> None:
+    """A moved leader gets the request; a preferred leader that fell out of sync is not elected."""
     outcome = slowly(made, purge(made, AT, 60), tmp_path, lambda: setattr(made.partition(AT), "leader", 2))
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
     made.partition(AT).leader = 2
@@ -159,20 +165,22 @@ def test_after_a_slow_journal_leaders_are_looked_at_again(made: FakeCluster, tmp
     assert (outcome.status, outcome.sends) == (Status.STALE, 0)
 
 
-def test_a_slow_journal_alone_stops_nothing(made: FakeCluster, tmp_path: Path) -> None:
-    """Nor does the intent of this run start the clock that holds its own request back."""
+def test_a_slow_journal_alone_prevents_no_request(made: FakeCluster, tmp_path: Path) -> None:
+    """The intent of this run does not start the interval for its own request."""
     outcome = slowly(made, purge(made, AT, 60, every_ms=30_000), tmp_path, lambda: None)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
 
 
-def test_a_clock_that_was_set_back_makes_no_look_younger(made: FakeCluster, tmp_path: Path) -> None:
+def test_a_clock_that_was_set_back_makes_no_check_younger(made: FakeCluster, tmp_path: Path) -> None:
     wanted = purge(made, AT, 60, named=("billing",))
     outcome = slowly(made, wanted, tmp_path, lambda: made.commit("billing", {AT: 10}), seconds=-3600)
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
 
-def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> None:
-    """A coordinator that took its time: what the leader had said before it is history, too."""
+def test_a_slow_check_is_repeated(made: FakeCluster, tmp_path: Path) -> None:
+    """If the coordinator is slow, the earlier answer of the leader is too old, and the check is
+    repeated.
+    """
     clock, asked = FakeClock(), 0
     positions = made.read_positions
 
@@ -189,8 +197,8 @@ def test_a_slow_look_is_looked_at_again(made: FakeCluster, tmp_path: Path) -> No
     assert (outcome.status, outcome.sends, made.requests) == (Status.STALE, 0, [])
 
 
-def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
-    """And the outcome says so; the journal does not go on saying that a request may be under way."""
+def test_checks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Path) -> None:
+    """The outcome says so, and the journal has no open intent."""
     clock = FakeClock()
     look = made.read_partitions
 
@@ -206,8 +214,11 @@ def test_looks_that_are_always_slow_send_nothing(made: FakeCluster, tmp_path: Pa
     assert applied.journal.last_purges() == {}
 
 
-def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(made: FakeCluster, tmp_path: Path) -> None:
-    """It takes nine tenths of the deadline each time; the commits, which tell a group from its successor, are read after it."""
+def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(made: FakeCluster, tmp_path: Path) -> None:
+    """The list takes nine tenths of the deadline.
+
+    The committed offsets, which distinguish a group from its successor, are read after it.
+    """
     clock = FakeClock()
     look = made.read_groups
 
@@ -219,8 +230,8 @@ def test_a_list_of_groups_that_waits_for_a_frozen_broker_holds_no_removal_up(mad
     assert run(made, [removal(made, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
-def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeCluster, tmp_path: Path) -> None:
-    """Its first request may have been carried out, and that is what the outcome says."""
+def test_a_retry_that_waits_for_another_run_reports_the_first_request(made: FakeCluster, tmp_path: Path) -> None:
+    """The first request may have had its effect, and the outcome says so."""
     clock = FakeClock()
     wanted = purge(made, AT, 60, every_ms=3_600_000)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
@@ -234,10 +245,10 @@ def test_a_retry_that_another_run_holds_back_does_not_merely_wait(made: FakeClus
 
 
 @pytest.mark.parametrize("over", ["stopped", "expired", "old"])
-def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
-    made: FakeCluster, tmp_path: Path, over: str
-) -> None:
-    """Ctrl-C, or three hours of sleep, while the journal took its time. Its intent is ended: nobody has to wonder, and no clock runs."""
+def test_a_run_that_ends_after_its_intent_sends_nothing(made: FakeCluster, tmp_path: Path, over: str) -> None:
+    """An interrupt, or three hours of sleep, during a slow journal: the intent gets an outcome, and
+    the interval does not start.
+    """
     clock, stopped = FakeClock(), False
 
     def stop() -> None:
@@ -261,8 +272,11 @@ def test_a_run_that_is_over_once_its_intent_is_stored_sends_nothing(
     assert journal.open_intents("sha256:plan") == journal.last_purges() == {}
 
 
-def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster, tmp_path: Path) -> None:
-    """It came between the look and the intent of this one. The other way round the other one waits."""
+def test_a_purge_of_another_run_stops_this_one(made: FakeCluster, tmp_path: Path) -> None:
+    """It came between the check and the intent of this run.
+
+    In the other order the other run waits.
+    """
     clock = FakeClock()
     mine = purge(made, AT, 60, every_ms=30_000)
     found: list[Status] = []
@@ -286,8 +300,8 @@ def test_a_purge_of_another_run_meanwhile_holds_this_one_back(made: FakeCluster,
     assert (found[1:], made.partition(AT).log_start) == ([Status.WAITING], 60)
 
 
-def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster, tmp_path: Path) -> None:
-    """Each looked at the clock before the other's intent was there. Once both sent."""
+def test_two_runs_with_crossing_intents_keep_the_interval(made: FakeCluster, tmp_path: Path) -> None:
+    """Each run read the journal before the intent of the other. Once both sent a request."""
     clock = FakeClock()
     wanted = purge(made, AT, 60, every_ms=30_000)
 
@@ -302,8 +316,8 @@ def test_of_two_runs_whose_intents_cross_none_purges_too_soon(made: FakeCluster,
     assert journal.last_purges(except_run="other") == {}, "and its own intent is off the clock"
 
 
-def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, tmp_path: Path) -> None:
-    """The intent was stored long before: purges half an interval apart would keep it by their intents."""
+def test_the_interval_starts_at_the_response(made: FakeCluster, tmp_path: Path) -> None:
+    """The intent was stored long before: by their intents the purges would keep the interval."""
     clock = FakeClock()
     first = slowly_at(clock, made, purge(made, AT, 30, every_ms=30_000), tmp_path, lambda: None)
     assert (first.status, clock.now_ms) == (Status.APPLIED, START_MS + 20_000)
@@ -312,7 +326,7 @@ def test_the_interval_counts_from_when_the_answer_was_there(made: FakeCluster, t
     assert (second.status, second.sends) == (Status.WAITING, 0)
 
 
-def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path) -> None:
+def test_a_quick_journal_needs_no_second_check(made: FakeCluster, tmp_path: Path) -> None:
     looks = 0
     look = made.read_groups
 
@@ -334,30 +348,35 @@ def test_a_quick_journal_costs_no_second_look(made: FakeCluster, tmp_path: Path)
     ],
 )
 def test_nothing_is_sent_on_an_old_recheck(made: FakeCluster, tmp_path: Path, limits: dict[str, int], why: str) -> None:
-    """A laptop slept between recheck and request: who reads is not looked at again, so nothing goes out."""
+    """A laptop slept between recheck and request: the consumers are not read again, so no request
+    is sent.
+    """
     outcome = run(made, [purge(made, AT, 60)], tmp_path, **limits).only
     assert outcome.status is Status.NOT_ATTEMPTED
     assert why in outcome.detail
     assert made.requests == []
 
 
-def test_a_recheck_of_now_and_a_plan_of_today_stop_nothing(made: FakeCluster, tmp_path: Path) -> None:
+def test_a_fresh_recheck_and_a_valid_plan_prevent_no_request(made: FakeCluster, tmp_path: Path) -> None:
     outcome = run(
         made, [purge(made, AT, 60)], tmp_path, checked_at_ms=START_MS - 30 * 60_000, expires_at_ms=START_MS + 1
     ).only
     assert outcome.status is Status.APPLIED
 
 
-def test_the_bound_starts_where_the_log_does_now(made: FakeCluster, tmp_path: Path) -> None:
-    """Records that expired since the plan are not counted as removed by this run."""
+def test_the_bound_starts_at_the_present_log_start(made: FakeCluster, tmp_path: Path) -> None:
+    """Records that expired since the plan do not count as removed by this run."""
     wanted = purge(made, AT, 60)
     made.expire(AT, 25)
     outcome = run(made, [wanted], tmp_path).only
     assert (outcome.status, outcome.removed_max, outcome.read_back) == (Status.APPLIED, 35, "log start 60")
 
 
-def test_a_log_that_begins_lower_than_planned_is_left_alone(made: FakeCluster, tmp_path: Path) -> None:
-    """A replica that took over since the recheck may begin earlier: once 60 records went where 10 were planned, and 10 were reported."""
+def test_a_log_that_starts_lower_than_planned_is_not_purged(made: FakeCluster, tmp_path: Path) -> None:
+    """A replica that leads since the recheck may have an earlier log start.
+
+    Once 60 records were removed instead of 10, and the outcome said 10.
+    """
     made.expire(AT, 50)
     wanted = purge(made, AT, 60)
     made.partition(AT).log_start = 0
@@ -367,7 +386,7 @@ def test_a_log_that_begins_lower_than_planned_is_left_alone(made: FakeCluster, t
     assert made.partition(AT).log_start == 0
 
 
-def test_a_log_that_begins_lower_at_a_retry_is_left_alone(made: FakeCluster, tmp_path: Path) -> None:
+def test_a_log_that_starts_lower_at_a_retry_is_not_purged(made: FakeCluster, tmp_path: Path) -> None:
     made.expire(AT, 50)
     wanted = purge(made, AT, 60)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
@@ -379,8 +398,10 @@ def test_a_log_that_begins_lower_at_a_retry_is_left_alone(made: FakeCluster, tmp
     assert made.partition(AT).log_start == 40
 
 
-def test_the_bound_is_the_lowest_beginning_before_a_send(made: FakeCluster, tmp_path: Path) -> None:
-    """Sent twice, the second time to a replica that begins earlier than the first one did, and not earlier than planned."""
+def test_the_bound_counts_from_the_lowest_log_start(made: FakeCluster, tmp_path: Path) -> None:
+    """The second request goes to a replica with an earlier log start than the first, but not
+    earlier than planned.
+    """
     wanted = purge(made, AT, 60)
     made.expire(AT, 50)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
@@ -392,8 +413,8 @@ def test_the_bound_is_the_lowest_beginning_before_a_send(made: FakeCluster, tmp_
 
 
 @pytest.mark.parametrize("position", [None, 59])
-def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_path: Path, position: int | None) -> None:
-    """A named group below the target, or without a commit any more: its records stay."""
+def test_a_named_group_that_moved_back_stops_the_purge(made: FakeCluster, tmp_path: Path, position: int | None) -> None:
+    """A named group below the target, or without a committed offset, keeps its records."""
     wanted = purge(made, AT, 60, named=("billing",))
     if position is None:
         del made.groups["billing"]
@@ -404,7 +425,9 @@ def test_a_named_group_that_went_back_stops_the_purge(made: FakeCluster, tmp_pat
 
 
 def test_a_named_group_that_cannot_be_read_stops_the_purge(made: FakeCluster, tmp_path: Path) -> None:
-    """Unread is not "at the target": tried again, then failed, never sent."""
+    """An unread position does not count as at the target: the check is repeated, then the action
+    fails without a request.
+    """
     wanted = purge(made, AT, 60, named=("billing",))
     coordinator = next(broker for broker in made.brokers if _silences(made, broker))
     made.partition(AT).leader = next(broker for broker in made.brokers if broker != coordinator)
@@ -422,8 +445,8 @@ def _silences(made: FakeCluster, broker: int) -> bool:
     return unheard
 
 
-def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_path: Path) -> None:
-    """It went back after the first request, which did nothing: the second is never sent."""
+def test_a_named_group_is_checked_before_each_retry(made: FakeCluster, tmp_path: Path) -> None:
+    """The group moves back after a first request without effect, so no second request is sent."""
     wanted = purge(made, AT, 60, named=("billing",))
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.LEADER_NOT_AVAILABLE))
     made.on_request = lambda _operation: made.commit("billing", {AT: 10})
@@ -435,10 +458,12 @@ def test_a_named_group_is_looked_at_before_each_retry(made: FakeCluster, tmp_pat
 @pytest.mark.parametrize(
     ("position", "status"), [(30, Status.APPLIED), (45, Status.APPLIED), (29, Status.STALE), (None, Status.STALE)]
 )
-def test_accepted_readers_may_not_fall_further_behind(
+def test_accepted_consumers_may_not_fall_further_behind(
     made: FakeCluster, tmp_path: Path, position: int | None, status: Status
 ) -> None:
-    """A reader accepted at 30 may stand at 30 or later; further behind, or vanished, was not accepted."""
+    """A consumer that was accepted at 30 may be at 30 or later; an earlier or a missing position
+    was not accepted.
+    """
     made.commit("slow", {AT: 30})
     wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     if position is None:
@@ -448,15 +473,15 @@ def test_accepted_readers_may_not_fall_further_behind(
     assert run(made, [wanted], tmp_path).only.status is status
 
 
-def test_accepted_readers_without_a_commit_stand_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
-    """A reader accepted at the log start needs no commit of its own."""
+def test_accepted_consumers_without_a_commit_are_at_the_log_start(made: FakeCluster, tmp_path: Path) -> None:
+    """A consumer that was accepted at the log start needs no committed offset."""
     wanted = purge(made, AT, 60, accepted=(AcceptedLag("implied", 0),))
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 
 @pytest.mark.parametrize("moved", ["back", "gone"])
-def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_path: Path, moved: str) -> None:
-    """The recheck leaves them alone wherever they are; a last look that did not would end stale in every run of the plan."""
+def test_excepted_consumers_are_not_checked(made: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """The recheck ignores them at any position; otherwise the plan would be stale in every run."""
     made.commit("console-1", {AT: 50})
     wanted = purge(made, AT, 60, accepted=(AcceptedLag("console-1", 50),), except_groups=("console-*",))
     if moved == "gone":
@@ -466,15 +491,18 @@ def test_excepted_readers_are_not_looked_at_here_either(made: FakeCluster, tmp_p
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 
-def test_groups_removed_by_the_same_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
-    """The plan removes the reader that its purge accepts, and the removal comes first."""
+def test_groups_that_the_run_removed_no_longer_count(made: FakeCluster, tmp_path: Path) -> None:
+    """The plan removes the consumer group that its purge accepts, and the removal is first."""
     made.commit("slow", {AT: 30})
     wanted = [purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(made, "slow")]
     assert {outcome.status for outcome in run(made, wanted, tmp_path).outcomes} == {Status.APPLIED}
 
 
-def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCluster, tmp_path: Path) -> None:
-    """Stopped between removal and purge: the next run finds the group gone, as the plan wants it. Once the purge was stale for ever."""
+def test_groups_that_an_interrupted_run_removed_no_longer_count(made: FakeCluster, tmp_path: Path) -> None:
+    """The run was interrupted between removal and purge, and the next run finds no group.
+
+    The purge once stayed stale for ever.
+    """
     made.commit("slow", {AT: 30})
     wanted = purge(made, AT, 60, accepted=(AcceptedLag("slow", 30),))
     del made.groups["slow"]
@@ -482,8 +510,8 @@ def test_groups_removed_by_an_interrupted_run_read_nothing_any_more(made: FakeCl
     assert run(made, [wanted], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
 
 
-def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Path) -> None:
-    """Two runs at once: the second finds the first one's purge in the journal and waits."""
+def test_a_purge_of_another_run_starts_the_interval(made: FakeCluster, tmp_path: Path) -> None:
+    """Of two simultaneous runs the second one finds the purge in the journal and waits."""
     first, second = purge(made, AT, 30, every_ms=30_000), purge(made, AT, 60, every_ms=30_000)
     clock = FakeClock()
     applied = run(made, [first], tmp_path, clock=clock)
@@ -498,16 +526,16 @@ def test_a_purge_of_another_run_starts_the_clock(made: FakeCluster, tmp_path: Pa
     assert clock.now_ms == START_MS + 30_001
 
 
-def test_retries_are_not_held_by_their_own_clock(made: FakeCluster, tmp_path: Path) -> None:
-    """The interval is between purges, not between two tries of one."""
+def test_retries_do_not_wait_for_their_own_interval(made: FakeCluster, tmp_path: Path) -> None:
+    """The interval is between purges, not between two requests of one purge."""
     wanted = purge(made, AT, 60, every_ms=30_000)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
     assert run(made, [wanted], tmp_path).only.status is Status.APPLIED
 
 
 @pytest.mark.parametrize("moved", ["joined", "committed", "type"])
-def test_a_group_that_moved_is_not_removed(made: FakeCluster, tmp_path: Path, moved: str) -> None:
-    """A member, another commit, another type: stale, with its commits left alone."""
+def test_a_group_that_changed_is_not_removed(made: FakeCluster, tmp_path: Path, moved: str) -> None:
+    """A member, another committed offset, another type: stale, and the group keeps its offsets."""
     wanted = removal(made, "billing")
     match moved:
         case "joined":
@@ -521,8 +549,10 @@ def test_a_group_that_moved_is_not_removed(made: FakeCluster, tmp_path: Path, mo
     assert made.groups["billing"].commits
 
 
-def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) -> None:
-    """No answer, though it was removed; meanwhile someone made it again: the second of that name is never asked for."""
+def test_a_retry_does_not_remove_a_recreated_group(made: FakeCluster, tmp_path: Path) -> None:
+    """The first removal succeeds without a response, and the group is created again: no second
+    request is sent.
+    """
     wanted = removal(made, "billing")
     made.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, has_effect=True))
     reads = 0
@@ -545,7 +575,9 @@ def test_a_retry_spares_a_group_made_again(made: FakeCluster, tmp_path: Path) ->
 
 
 def test_absence_without_proof_is_not_satisfied(made: FakeCluster, tmp_path: Path) -> None:
-    """A list of groups that may be short proves nothing: the removal is neither sent nor called done."""
+    """An incomplete list of groups proves nothing: no request is sent, and the removal is not
+    reported as done.
+    """
     wanted = removal(made, "billing")
     made.may_describe = False
     outcome = run(made, [wanted], tmp_path).only
@@ -553,7 +585,7 @@ def test_absence_without_proof_is_not_satisfied(made: FakeCluster, tmp_path: Pat
 
 
 def test_an_absent_group_is_satisfied(made: FakeCluster, tmp_path: Path) -> None:
-    """Someone got there first."""
+    """Another client removed the group first."""
     wanted = removal(made, "billing")
     del made.groups["billing"]
     assert run(made, [wanted], tmp_path).only.status is Status.SATISFIED
@@ -561,7 +593,10 @@ def test_an_absent_group_is_satisfied(made: FakeCluster, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("moved", ["replicas", "in sync", "leader"])
 def test_elections_need_the_same_replicas(made: FakeCluster, tmp_path: Path, moved: str) -> None:
-    """Other replicas or a preferred one out of sync: stale. Already leading: satisfied. Nothing is sent."""
+    """Other replicas, or a preferred leader out of sync: stale.
+
+    Leader already: satisfied. No request is sent.
+    """
     partition = made.partition(AT)
     partition.replicas = (2, 3, 1)
     wanted = election(made, AT)
@@ -578,7 +613,7 @@ def test_elections_need_the_same_replicas(made: FakeCluster, tmp_path: Path, mov
 
 
 def test_unclean_elections_need_a_leaderless_partition(made: FakeCluster, tmp_path: Path) -> None:
-    """The partition got a leader by itself: no unclean election is sent."""
+    """The partition has a leader again, so no unclean election is sent."""
     made.partition(AT).leader = None
     wanted = election(made, AT, Election.UNCLEAN)
     made.partition(AT).leader = 3
@@ -587,7 +622,7 @@ def test_unclean_elections_need_a_leaderless_partition(made: FakeCluster, tmp_pa
 
 
 def test_a_leaderless_partition_waits_for_its_leader(made: FakeCluster, tmp_path: Path) -> None:
-    """No leader right now: tried again, and applied once there is one."""
+    """Without a leader the request is retried, and applied when there is one."""
     wanted = purge(made, AT, 60)
     made.partition(AT).leader = None
     clock = FakeClock()
@@ -601,8 +636,8 @@ def test_a_leaderless_partition_waits_for_its_leader(made: FakeCluster, tmp_path
     assert run(made, [wanted], tmp_path, clock=clock).only.status is Status.APPLIED
 
 
-def test_leaders_that_differ_get_requests_of_their_own(made: FakeCluster, tmp_path: Path) -> None:
-    """A leader moved since the plan: each DeleteRecords still holds partitions of one leader only."""
+def test_requests_are_split_by_leader(made: FakeCluster, tmp_path: Path) -> None:
+    """A leader moved since the plan: each DeleteRecords has partitions of one leader only."""
     other = TopicPartition("orders", 1)
     made.partition(other).leader = made.partition(AT).leader
     wanted = [purge(made, AT, 60), purge(made, other, 60)]
@@ -611,8 +646,8 @@ def test_leaders_that_differ_get_requests_of_their_own(made: FakeCluster, tmp_pa
     assert sorted(len(request.subjects) for request in made.requests) == [1, 1]
 
 
-def test_order_is_elections_groups_records(made: FakeCluster, tmp_path: Path) -> None:
-    """Least destructive first, whatever the order of the plan."""
+def test_the_order_is_elections_groups_records(made: FakeCluster, tmp_path: Path) -> None:
+    """The least destructive operations are first, in any order of the plan."""
     made.partition(AT).replicas = (2, 3, 1)
     wanted = [purge(made, AT, 60), removal(made, "billing"), election(made, AT)]
     run(made, wanted, tmp_path)

@@ -1,4 +1,4 @@
-"""results.json and the exit code that sums it up."""
+"""results.json and the exit code of a run."""
 
 import json
 from pathlib import Path
@@ -90,14 +90,16 @@ MADE_AGAIN = ended(Status.FAILED, sends=1, possible=True)
         ([MADE_AGAIN], 5),
     ],
 )
-def test_exit_code_says_whether_it_is_done(outcomes: list[Outcome], code: int) -> None:
-    """What was, or may have been, written decides between 5 and the rest; a run that did not finish is never 0."""
+def test_the_exit_code_shows_whether_the_run_is_complete(outcomes: list[Outcome], code: int) -> None:
+    """A write, or a possible write, makes the difference between 5 and other codes; an incomplete
+    run is never 0.
+    """
     assert exit_code(outcomes) == code
     assert exit_code(reversed(outcomes)) == code
 
 
-def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
-    """Outcomes of all three operations, in address order by partition number, one per line, ASCII only."""
+def test_the_document_fits_its_schema(tmp_path: Path) -> None:
+    """Outcomes of all operations, in the order of addresses, one per line, ASCII only."""
     cluster = made()
     actions = [purge(cluster, TopicPartition("orders", n), 60) for n in (10, 2, 0)]
     actions += [removal(cluster, "\u202e<b>"), election(cluster, AT)]
@@ -123,14 +125,14 @@ def test_the_document_is_what_its_schema_says(tmp_path: Path) -> None:
 
 
 def test_an_empty_document_is_valid() -> None:
-    """Nothing to do is a result, too."""
+    """A run without actions has a valid document."""
     document = json.loads(results.dumps([], HEADER))
     jsonschema.Draft202012Validator(results.schema()).validate(document)
     assert document["outcomes"] == []
 
 
-def test_a_document_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
-    """Written whole or not at all: what fails half way leaves neither a torn file nor a draft."""
+def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
+    """The file is replaced as a whole: a failure leaves neither a part of a file nor a draft."""
     path = tmp_path / "results.json"
     path.write_text("old")
 

@@ -1,4 +1,4 @@
-"""How a run goes as a whole: batches, windows, rounds, interrupts, and one outcome for every action. On the fake cluster."""
+"""Whole runs on the fake cluster: batches, rounds, interrupts, and one outcome for every action."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from tests.fakes.runs import FakeClock, election, purge, removal, run
 
 
 def wide(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
-    """A cluster and a plan with something of everything."""
+    """Return a cluster, and actions of every operation on it."""
     made = FakeCluster()
     made.create_topic("wide", partitions)
     made.produce("wide", dict.fromkeys(range(partitions), 10))
@@ -45,7 +45,7 @@ SMALL = Tuning(batch_max=7, window=50)
 
 
 def test_every_action_has_one_outcome(tmp_path: Path) -> None:
-    """Batches and windows of every size lose nothing and do nothing twice."""
+    """Batches of any size lose no action and repeat none."""
     made, actions = wide()
     outcomes = run(made, actions, tmp_path, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
@@ -53,7 +53,7 @@ def test_every_action_has_one_outcome(tmp_path: Path) -> None:
 
 
 def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
-    """No DeleteRecords crosses leaders, none is longer than the setting, and none repeats a partition."""
+    """Each DeleteRecords has partitions of one leader, at most the limit, and none twice."""
     made, actions = wide()
     run(made, actions, tmp_path, tuning=SMALL)
     sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
@@ -64,8 +64,10 @@ def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -
             assert len({made.partition(at).leader for at in request.targets}) == 1
 
 
-def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again(tmp_path: Path) -> None:
-    """Metadata shows most leaders at once and two later; those that never come are another round's."""
+def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
+    """Metadata shows most leaders at once and two later; leaders that never appear are left to
+    another round.
+    """
     made = FakeCluster()
     made.create_topic("wide", 6)
     ats = [TopicPartition("wide", number) for number in range(6)]
@@ -96,7 +98,7 @@ def test_leaders_that_come_late_are_waited_for_and_only_they_are_asked_for_again
 
 
 def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
-    """The same plan again: all satisfied, nothing sent."""
+    """The same plan again: all actions are satisfied, and no request is sent."""
     made, actions = wide()
     run(made, actions, tmp_path)
     made.requests.clear()
@@ -106,7 +108,9 @@ def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
-    """From the stop on no request goes out; what was in flight is told, the rest was not attempted."""
+    """After the stop no request is sent; requests in flight have outcomes, other actions are not
+    attempted.
+    """
     made, actions = wide()
     asked = threading.Event()
 
@@ -125,15 +129,15 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_before_the_first_request(tmp_path: Path) -> None:
-    """Nothing was done, and every action says so."""
+    """Every action is not attempted."""
     made, actions = wide()
     outcomes = run(made, actions, tmp_path, stop=lambda: True).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert made.requests == []
 
 
-def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
-    """Between two tries the stop is heard at once, and an unknown answer stays unknown."""
+def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
+    """The stop ends the wait at once, and an unknown result stays unknown."""
     made, _ = wide()
     at = TopicPartition("wide", 1)
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
@@ -145,8 +149,10 @@ def test_an_interrupt_ends_the_wait_for_another_try(tmp_path: Path) -> None:
     assert clock.now_ms - began < 1_000
 
 
-def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path: Path) -> None:
-    """`sending` is told after the intents are stored and before each request; not at all where nothing is sent."""
+def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
+    """`sending` is called after the intents are stored and before each request; without a request
+    it is not called.
+    """
     made, actions = wide(30, 5)
     clock = FakeClock()
     journal = file_journal(tmp_path / "journal.jsonl")
@@ -176,7 +182,7 @@ def test_whoever_leaves_without_waiting_knows_whether_anything_went_out(tmp_path
 
 
 def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
-    """Rounds come later and later, never later than the longest backoff each."""
+    """The waits between rounds grow up to the longest backoff."""
     made, _ = wide()
     made.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = FakeClock()
@@ -188,8 +194,8 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
-def test_a_silent_broker_costs_its_own_partitions(tmp_path: Path, silent: int) -> None:
-    """Partitions of other leaders are applied; those of the silent one fail as unread, none is called done."""
+def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int) -> None:
+    """Partitions of other leaders are applied; those of the silent broker fail as unread."""
     made, _ = wide()
     ats = [TopicPartition("wide", number) for number in range(60)]
     wanted = [purge(made, at, 7) for at in ats]
@@ -202,7 +208,7 @@ def test_a_silent_broker_costs_its_own_partitions(tmp_path: Path, silent: int) -
 
 
 def test_progress_counts_to_the_end(tmp_path: Path) -> None:
-    """A line per batch, the last of each phase saying that all ended."""
+    """There is a line per batch, and the last line of each phase says that all actions have ended."""
     made, actions = wide(30, 5)
     lines: list[str] = []
     clock = FakeClock()
@@ -221,9 +227,12 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     assert {"elections: 10 of 10", "group removals: 5 of 5", "record deletions: 30 of 30"} <= set(lines)
 
 
-def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
-    """Whoever takes the outcomes is gone, as a closed pipe: the lanes stop with what is in flight, and that is journaled. Once they sent all
-    that was left, and told nobody."""
+def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None:
+    """If the caller stops reading, as with a closed pipe, only requests in flight end, and the
+    journal has them.
+
+    Once all remaining requests were sent, and no outcome was shown.
+    """
     made, actions = wide(40, 0)
     purges = [action for action in actions if isinstance(action, DeleteRecords)]
     started, heard = threading.Event(), threading.Event()
@@ -250,8 +259,8 @@ def test_nothing_is_sent_that_nobody_would_hear_of(tmp_path: Path) -> None:
     }
 
 
-def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
-    """What is no answer of a broker but a fault of ours ends the run loudly."""
+def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
+    """An exception that is not a broker's response ends the run."""
     made, actions = wide(30, 5)
 
     def broken(_operation: Operation) -> None:
@@ -262,8 +271,11 @@ def test_a_bug_in_one_lane_is_not_swallowed(tmp_path: Path) -> None:
         run(made, actions, tmp_path)
 
 
-def test_a_machine_that_is_exhausted_loses_no_outcome(tmp_path: Path) -> None:
-    """No descriptor, no thread: the run stops, every action has its outcome, and of those under way nobody says that nothing was done."""
+def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
+    """Without a file descriptor or a thread the run stops.
+
+    Every action has an outcome, and a request in flight counts as possible.
+    """
     made, actions = wide(30, 5)
 
     def exhausted(_operation: Operation) -> None:
@@ -280,8 +292,10 @@ def test_a_machine_that_is_exhausted_loses_no_outcome(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late: bool) -> None:
-    """In the first look, or once the intent was stored: no request, so nothing may have been done, and no clock runs."""
+def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, late: bool) -> None:
+    """If the check or the step after the intent fails, no request was sent, and the interval does
+    not start.
+    """
     made = FakeCluster()
     made.create_topic("orders", 1)
     made.produce("orders", {0: 100})
@@ -307,8 +321,10 @@ def test_what_a_machine_was_exhausted_before_was_never_sent(tmp_path: Path, late
     assert len(list(journal.entries())) == 2 * late
 
 
-def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
-    """Whoever took the outcomes is gone when one lane has stored its intent and looks again: it sends nothing, and the journal says so."""
+def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
+    """The caller stops reading after one lane stored its intent: the lane sends nothing, and the
+    journal says so.
+    """
     made = FakeCluster()
     made.create_topic("orders", 2)
     made.produce("orders", {0: 100, 1: 100})
@@ -343,8 +359,10 @@ def test_intents_that_nobody_hears_of_are_ended(tmp_path: Path) -> None:
     assert set(journal.last_purges()) == {ats[0]}
 
 
-def test_what_ended_before_a_bug_is_told(tmp_path: Path) -> None:
-    """Two leaders in one batch: the first one's purge is an outcome in the journal, though the second one's request breaks."""
+def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
+    """Of two leaders in one batch the first one's purge is in the journal, although the request to
+    the second one fails.
+    """
     made = FakeCluster()
     made.create_topic("orders", 2)
     made.produce("orders", {0: 100, 1: 100})

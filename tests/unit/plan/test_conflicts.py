@@ -1,4 +1,4 @@
-"""Who claims what, and whom a quarrel cites."""
+"""Conflicts between policies, and the policies that their messages name."""
 
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Decision, Satisfied
@@ -9,8 +9,8 @@ from reconciler.policies import Policy
 from tests.strategies.facts import floor, group, leaders, partition, planned, reader, removal, snapshot, topic
 
 
-def contests(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
-    """For each policy its contested names, with the partition numbers (None: all it claims)."""
+def conflicts_of(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
+    """Map the conflicting names of each policy to partition numbers; None means all."""
     selections = [policy.select(facts) for policy in policies]
     claims = ConflictIndex(selections)
     return [{name: contest.partitions for name, contest in claims.conflicts(one).items()} for one in selections]
@@ -22,8 +22,8 @@ def reason(decision: Decision) -> str:
     return decision.reason
 
 
-def test_a_selection_tells_live_names_from_unknown_ones() -> None:
-    """Only live ones are matched."""
+def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
+    """Patterns select existing names only."""
     facts = snapshot(topic("a1"), topic("a2"), group("g"))
     one = floor("a*", "gone", keep={"last": 1}).select(facts)
     assert (dict(one.subjects), one.unknown, one.matched) == (
@@ -39,28 +39,34 @@ def test_a_selection_tells_live_names_from_unknown_ones() -> None:
     assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
 
 
-def test_leader_policies_meet_on_their_partitions() -> None:
-    """Unclean elections of exact partitions, against each other and against a policy for everything."""
+def test_leader_policies_conflict_on_their_partitions() -> None:
+    """Unclean elections of exact partitions conflict with each other and with a policy for all
+    topics.
+    """
     facts = snapshot(*(partition(number) for number in range(4)))
     one = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
     two = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
     far = leaders(name="far", partitions={"orders": [3], "other": [0]}, election="unclean")
     every = leaders("*", name="every")
-    assert contests(facts, one, two, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
-    assert contests(facts, every, one, far) == [{"orders": frozenset({0, 1, 3})}, {"orders": None}, {"orders": None}]
-    assert contests(facts, one, far) == [{}, {}]
-    assert contests(facts, every) == [{}]
-    assert contests(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
+    assert conflicts_of(facts, one, two, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
+    assert conflicts_of(facts, every, one, far) == [
+        {"orders": frozenset({0, 1, 3})},
+        {"orders": None},
+        {"orders": None},
+    ]
+    assert conflicts_of(facts, one, far) == [{}, {}]
+    assert conflicts_of(facts, every) == [{}]
+    assert conflicts_of(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
 
 
-def test_different_topics_and_kinds_do_not_meet() -> None:
+def test_different_topics_and_kinds_do_not_conflict() -> None:
     facts = snapshot(topic("a"), topic("b"), group("a"))
     policies = (floor("a", keep={"last": 1}), floor("b", keep={"last": 1}), removal("a"), leaders("a"))
-    assert contests(facts, *policies) == [{}, {}, {}, {}]
+    assert conflicts_of(facts, *policies) == [{}, {}, {}, {}]
 
 
-def test_a_quarrel_cites_those_who_are_in_it_and_no_others() -> None:
-    """Two are both, three are all."""
+def test_a_conflict_names_the_policies_that_take_part() -> None:
+    """Two policies are "both", three are "all"."""
     facts = snapshot(*(partition(number) for number in range(3)))
 
     def policy(name: str, *numbers: int) -> Policy:
@@ -78,8 +84,8 @@ def test_a_quarrel_cites_those_who_are_in_it_and_no_others() -> None:
     assert not isinstance(by_address["LeaderPolicy/d/orders[2]"], Blocked)
 
 
-def test_many_who_quarrel_are_not_all_cited() -> None:
-    """The first three others, then that there are more."""
+def test_a_conflict_of_many_policies_names_three() -> None:
+    """The message names the first three other policies, and says that there are more."""
     facts = snapshot(group("g"))
     four, five = ([removal("g*", name=name) for name in names] for names in ("abcd", "abcde"))
     first = planned(four, facts).decisions[0]
@@ -92,7 +98,9 @@ def test_many_who_quarrel_are_not_all_cited() -> None:
 
 
 def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
-    """Removing it made that floor's purges stale for ever: a missing group is not one that has read everything."""
+    """After its removal the purges of the floor would be stale for ever: an absent group has not
+    read everything.
+    """
     facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
     waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
     for policies in (waiting, waiting[::-1]):
@@ -115,8 +123,8 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
     assert "and others" not in three.reason
 
 
-def test_a_floor_outside_of_this_run_waits_as_well() -> None:
-    """Narrowed to targets or modes a plan still knows every policy."""
+def test_a_floor_outside_of_the_targets_counts_as_well() -> None:
+    """A plan for targets or modes still knows every policy."""
     facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"))
     policies = [removal("old-etl"), floor(keep={"unreadBy": ["old-etl"]}, envelope={"mode": "continuous"})]
     for changes in ({"targets": ["GroupRemoval/dead"]}, {"modes": {Mode.MERGE}}):
@@ -125,8 +133,8 @@ def test_a_floor_outside_of_this_run_waits_as_well() -> None:
         assert only.code == "B306"
 
 
-def test_only_a_removal_is_held_up_by_a_waiting_floor() -> None:
-    """A group that would not be removed anyway is told for its own reason, and other groups are free."""
+def test_only_a_removal_is_blocked_by_a_floor() -> None:
+    """A group that would stay anyway has its own reason, and other groups are not affected."""
     waiting = floor(keep={"unreadBy": ["old-etl"]})
     busy = snapshot(partition(), group("old-etl", state=GroupState.STABLE))
     assert [d.code for d in planned([removal("old-etl"), waiting], busy).decisions[:1] if isinstance(d, Blocked)] == [

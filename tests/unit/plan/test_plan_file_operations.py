@@ -1,4 +1,4 @@
-"""An operation that exists only in this test is written, read, counted and described without a change of the codec."""
+"""An operation that exists only in this test has a plan file without a change of the codec."""
 
 import json
 from dataclasses import dataclass, fields
