@@ -94,7 +94,7 @@ def test_groups_percent_counts_all_listed_groups() -> None:
 def test_removals_without_a_listed_group_contradict() -> None:
     found = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
     assert (found.passed, found.observed) == (False, None)
-    assert "not known (the cluster's groups count 0, which cannot be when some are to be purge_of)" in found.message
+    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in found.message
 
 
 def test_unclean_elections_add_up() -> None:
@@ -122,7 +122,7 @@ def test_the_limit_per_topic_applies_to_each_topic() -> None:
     actions = [purge_of(10, of="small"), purge_of(950, of="full", policy="b"), purge_of(900, of="medium", policy="c")]
     refused = verdict("recordsPercentPerTopic", *actions)
     assert (refused.observed, refused.worst) == (95.0, B)
-    assert "records purge_of, of those of one topic (full): 95 %, the limit is 90 %" in refused.message
+    assert "records lost, of those of one topic (full): 95 %, the limit is 90 %" in refused.message
 
 
 def test_vouched_records_do_not_count_but_their_topic_does() -> None:
@@ -180,7 +180,7 @@ def test_an_unknown_total_refuses_the_plan(limit: str, facts: ClusterSnapshot, w
     found = verdict(limit, purge_of(1), purge_of(2, policy="b", partition=1), facts=facts, **{limit: 100})
     assert (found.passed, found.observed, found.worst) == (False, None, B)
     assert words in found.message
-    assert "most of it would be purge_of by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in found.message
+    assert "most of it would be lost by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in found.message
 
 
 def test_no_waiver_covers_an_unknown_total() -> None:
@@ -232,7 +232,7 @@ def test_large_counts_are_written_out() -> None:
 
 def test_a_limit_is_shown_as_it_was_written() -> None:
     assert verdict("recordsPercentPerTopic", purge_of(500), recordsPercentPerTopic=33.33).message.startswith(
-        "recordsPercentPerTopic: records purge_of, of those of one topic (orders): 50 %, the limit is 33.33 %"
+        "recordsPercentPerTopic: records lost, of those of one topic (orders): 50 %, the limit is 33.33 %"
     )
 
 

@@ -1,4 +1,4 @@
-"""An operation that reports do not know beforehand appears in all of them by what it says about itself."""
+"""An operation that the reports do not know appears in all of them by its own description."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -18,7 +18,7 @@ from tests.strategies.examples import plan, removal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveAlias(DeleteGroup):
-    """An operation of this test."""
+    """An operation that only this test has."""
 
     TITLE: ClassVar[str] = "alias removal"
     DRIFT_TYPE: ClassVar[str] = "alias"
@@ -32,7 +32,7 @@ class RemoveAlias(DeleteGroup):
 
 
 def test_a_new_operation_is_reported_without_a_change_to_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan, page, comparison, drift, results and explanation show its words."""
+    """Plan, page, comparison, drift, results and explanation have its texts."""
     monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, RemoveAlias))
     template = removal("old-alias")
     action = RemoveAlias(**{field.name: getattr(template, field.name) for field in fields(template)})

@@ -1,4 +1,4 @@
-"""What every report has to show, whatever its sentences are: subjects, codes, numbers and counts, within its limits of size."""
+"""The facts that every report must show: subjects, codes, numbers, counts, within its size limits."""
 
 import re
 from collections import Counter, defaultdict
@@ -78,12 +78,14 @@ def plain(texts: Iterable[Text]) -> list[str]:
 
 @pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
 def test_each_report_of_a_plan_shows_its_facts(shown: Plan) -> None:
-    """Text, full text, Markdown and annotations: items, folds above twenty, blocks with codes, limits, waivers and totals."""
+    """Text, full text, Markdown and annotations show items, folds above twenty, blocks, limits,
+    waivers and totals.
+    """
     report_facts.assert_shown(shown)
 
 
-def test_lists_behind_a_tap_are_counted() -> None:
-    """Twenty-five entries of a policy or of a sort are open; the summary of the rest has its number."""
+def test_collapsed_lists_are_counted() -> None:
+    """Twenty-five entries of a policy are visible; the summary of the others has their number."""
     text = render.markdown(CROWDED)
     blocks = len(report_facts.folded_blocks(CROWDED, full=False)) - 10
     assert re.findall(r"<summary>([\d,]+) more</summary>", text) == ["5", f"{blocks - 25}"]
@@ -92,7 +94,9 @@ def test_lists_behind_a_tap_are_counted() -> None:
 
 @pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
 def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
-    """Address, place, reason, next step and code of the decision, and the numbers of its request and of its arithmetic."""
+    """Address, location, reason, next step and code of the decision, and the numbers of its request
+    and its arithmetic.
+    """
     for decision in shown.decisions:
         text = "\n".join(plain(render.explain(shown, decision.address)))
         facts = [format_address(decision.address), formatting.format_time(shown.observed_at_ms)]
@@ -124,7 +128,9 @@ def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
     [("five", 5), ("six", 6), ("five/five", 5), ("six/six", 6), ("five/five[0]", 1), ("ten", 10)],
 )
 def test_an_address_of_several_decisions_explains_five_and_counts_the_others(name: str, decisions: int) -> None:
-    """A policy or topic of up to five decisions has no headline and no rest; a larger one has its counts first."""
+    """A policy or topic of up to five decisions has no headline and no remainder; a larger one has
+    its counts first.
+    """
     lines = plain(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
     covered = [str(d.address) for d in CROWDED.decisions if d.address.policy == name.partition("/")[0]][:5]
     heads = [line for line in lines if line.startswith("RetentionFloor/")]
@@ -139,7 +145,9 @@ Row = tuple[Status, str, tuple[str, ...]]
 
 
 def outcome_rows(outcomes: Iterable[Outcome]) -> list[Row]:
-    """Status, subject and facts of each row: more than twenty of one topic that ended alike are one, with their number."""
+    """Return status, subject and facts of each row; more than twenty equal outcomes of a topic are
+    one row with their number.
+    """
     by_topic: dict[tuple[Status, Address, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         address = outcome.action.address
@@ -172,7 +180,9 @@ def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
 def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Each subject with status, detail, code and what was read back, the worst first; counts and one advice per open status."""
+    """Each subject with status, detail, code and read-back, the worst first; counts, and one next
+    step per open status.
+    """
     outcomes = make_outcomes()
     rows = outcome_rows(outcomes)
     text = plain(render.results_text(WHOLE, outcomes))
@@ -197,8 +207,10 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
 
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
-def test_annotations_of_results_are_at_most_ten_of_a_level(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Failures and what was not attempted are errors, blocked and stale ones warnings; the others of a level are counted."""
+def test_results_have_at_most_ten_annotations_of_a_level(make_outcomes: Callable[[], list[Outcome]]) -> None:
+    """Failed and not attempted actions are errors, blocked and stale ones are warnings; the others
+    of a level are counted.
+    """
     outcomes = make_outcomes()
     *lines, notice = render.results_github(WHOLE, outcomes).splitlines()
     rows = outcome_rows(outcomes)
@@ -219,7 +231,9 @@ def test_annotations_of_results_are_at_most_ten_of_a_level(make_outcomes: Callab
 
 
 def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, ...]]]:
-    """Change, address and numbers of each row of a comparison; topics of more than twenty rows have their number instead."""
+    """Return change, address and numbers of each row; topics of more than twenty rows have their
+    number instead.
+    """
     entries = list(compare(old, new).entries())
     topics = Counter((entry.change, entry.address.policy_address, entry.address.name) for entry in entries)
     for entry in entries:
@@ -238,7 +252,9 @@ def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, .
 
 @pytest.mark.parametrize(("old", "new"), COMPARISONS.values(), ids=COMPARISONS)
 def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) -> None:
-    """Each address with its change and numbers, in text and in Markdown; the totals count each change; both digests are there."""
+    """Each address has its change and its numbers, in text and in Markdown; the totals count each
+    change; both digests are there.
+    """
     comparison = compare(old, new)
     text, markdown = plain(render.diff_text(comparison)), render.diff_markdown(comparison).splitlines()
     tally = [f"{count:,}" for count in comparison.tally.values() if count]
@@ -257,14 +273,14 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
     )
 
 
-def test_a_comparison_says_what_changed_inside_an_action() -> None:
-    """An election that became unclean: the fields that differ, below its row."""
+def test_a_comparison_shows_the_changed_fields_of_an_action() -> None:
+    """For an election that became unclean the fields are below its row."""
     details = [line for line in plain(render.diff_text(compare(ELECTION, UNCLEAN))) if line.startswith("      ")]
     assert any("unclean" in line for line in details), details
 
 
-def test_a_short_comparison_is_cut_at_its_limit() -> None:
-    """Markdown of 900 characters keeps the totals, whole rows, and the sentence that it is cut."""
+def test_a_comparison_is_truncated_at_its_limit() -> None:
+    """Markdown of 900 characters has the totals, complete rows, and the note that it is truncated."""
     comparison = compare(WHOLE, CHANGED)
     whole, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
     assert 500 < len(short) <= 900 < len(whole)
@@ -275,7 +291,9 @@ def test_a_short_comparison_is_cut_at_its_limit() -> None:
 
 
 def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
-    """What each row of a list names: partitions of one topic that drift for one reason are one row."""
+    """Return the facts of each row of a list: partitions of a topic with the same reason are one
+    row.
+    """
     rows: dict[tuple[str, ...], list[drift.Subject]] = defaultdict(list)
     for subject in subjects:
         address = subject.address
@@ -296,7 +314,9 @@ def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
 def test_each_report_of_drift_shows_every_row(shown: Plan) -> None:
-    """Forty rows of each list with code, title, since and next step, the others counted; limits and missing facts are named."""
+    """Forty rows of each list have code, title, since and next step, the others are counted; limits
+    and missing facts are named.
+    """
     earlier = replace(shown, decisions=shown.decisions[1::2], observed_at_ms=shown.observed_at_ms - HOUR_MS)
     report = drift.report(shown, previous=[drift.report(earlier)])
     text, markdown = plain(render.drift_text(report)), render.drift_markdown(report).splitlines()
@@ -316,8 +336,10 @@ def test_each_report_of_drift_shows_every_row(shown: Plan) -> None:
     assert re.fullmatch(r'<!-- reconciler:drift cluster="prod-eu" id="[\w-]+" -->', markdown[0])
 
 
-def test_an_entry_of_the_journal_names_who_and_what() -> None:
-    """Instant, address, run and request of an intent with its author, if it has one; status, code and answer of an outcome."""
+def test_a_journal_entry_shows_its_author_and_its_result() -> None:
+    """Instant, address, run and request of an intent, with its author if it has one; status, code
+    and read-back of an outcome.
+    """
     entries = journal_entries()
     for entry, line in zip(entries, plain(render.journal_text(entries)), strict=True):
         facts = [formatting.format_time(entry.at_ms), str(entry.address), entry.run_id]
@@ -334,13 +356,16 @@ def test_an_entry_of_the_journal_names_who_and_what() -> None:
 
 
 def words(lines: Iterable[Text]) -> list[str]:
-    """Every word of the lines but the mark of a comment, which each line of a comment repeats."""
+    """Return every word of the lines except the comment mark, which each line of a comment repeats."""
     return [word for line in lines for word in line.plain.split() if word != "#"]
 
 
 @pytest.mark.parametrize("width", [20, 32, 60, 80])
-def test_a_width_breaks_lines_and_changes_nothing_else(width: int) -> None:
-    """The words of a narrow page are those of the wide one, and a line is longer than the page only for a word that does not fit."""
+def test_a_width_only_breaks_lines(width: int) -> None:
+    """A narrow page has the words of the wide one.
+
+    A line is too long only for a single word that does not fit.
+    """
     renderers: list[Callable[[int | None], Iterable[Text]]] = [
         *(
             lambda at, p=p, full=full: render.text(p, width=at, full=full)
@@ -362,8 +387,8 @@ def test_a_width_breaks_lines_and_changes_nothing_else(width: int) -> None:
             assert len(line.plain) <= width or len(line.plain.split()) == 1 or unbroken, line.plain
 
 
-def test_a_topic_that_could_not_be_read_stands_beside_its_partitions() -> None:
-    """One entry for each of them; a plan without unread subjects has none."""
+def test_an_unread_topic_has_a_row_beside_its_partitions() -> None:
+    """The topic and its partitions have an entry each; a plan without unread subjects has none."""
     subjects = [item.split(" ")[1] for item in items(plain(render.text(EDGES))) if item.startswith("Unread: ")]
     assert subjects == ["orders", "orders[0]", "orders[1]"]
     assert not any("Unread" in line for line in plain(render.text(ONE)))

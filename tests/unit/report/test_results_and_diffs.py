@@ -1,4 +1,4 @@
-"""What became of a plan, what differs between two, one decision laid open, and the journal."""
+"""Reports of results, comparisons, explanations and the journal."""
 
 import json
 import re
@@ -27,8 +27,8 @@ def done(number: int = 3, status: Status = Status.APPLIED, **changes: object) ->
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def test_outcomes_come_worst_first_with_totals_and_advice() -> None:
-    """At night the first line is what went wrong, and the last one is what to do."""
+def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
+    """The first line says what failed, and the last one what to do."""
     outcomes = [
         done(1, read_back="log start 98213", code="NONE"),
         done(2, Status.STALE, detail="the topic was deleted and made again", sends=0, removed_max=0),
@@ -51,8 +51,8 @@ def test_outcomes_come_worst_first_with_totals_and_advice() -> None:
     assert [line.split(":")[1].strip() for line in shown[8:]] == ["failed", "not attempted", "stale"]
 
 
-def test_partitions_that_ended_alike_are_folded() -> None:
-    """21 partitions applied are one line with the sum; another ending stays apart."""
+def test_partitions_with_equal_outcomes_are_folded() -> None:
+    """21 applied partitions are one line with the sum; another outcome has its own line."""
     outcomes = [done(number) for number in range(22)] + [done(30, Status.FAILED, code="X", removed_max=0)]
     shown = [line.plain for line in report.results_text(plan(), outcomes)]
     failed, applied = shown[2:4]
@@ -60,8 +60,8 @@ def test_partitions_that_ended_alike_are_folded() -> None:
     assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
 
 
-def test_of_many_each_ending_is_a_row_of_its_own() -> None:
-    """Twenty alike, two that are alike otherwise, and one by itself: three rows, the pair folded as well."""
+def test_each_of_many_outcomes_has_its_row() -> None:
+    """Twenty equal outcomes, two other equal ones and a single one are three rows."""
     outcomes = [
         *(done(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
         *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
@@ -74,8 +74,8 @@ def test_of_many_each_ending_is_a_row_of_its_own() -> None:
     assert mentions(rows[2], "Stale", "orders[22]", "moved", "OFFSET_OUT_OF_RANGE")
 
 
-def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
-    """60,000 characters by default, for a summary and for a comment: rows up to there, then the cut, then what to do."""
+def test_a_job_summary_is_truncated_at_its_limit() -> None:
+    """The limit is 60,000 characters by default: complete rows, then the note, then what to do."""
     outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = report.results_markdown(plan(), outcomes)
     assert 59_500 < len(text) <= 60_000
@@ -89,15 +89,15 @@ def test_a_job_summary_is_cut_at_its_limit_and_keeps_what_fits() -> None:
     assert 3_700 < len(shorter) <= 4_000
 
 
-def test_nothing_to_do_is_said() -> None:
-    """No empty report."""
+def test_a_run_without_actions_says_so() -> None:
+    """The report is not empty."""
     last = [line.plain for line in report.results_text(plan(), [])][-1]
     assert last.startswith("Result: ")
     assert numbers(last) == []
 
 
 def test_results_as_markdown_and_annotations() -> None:
-    """For a job summary, and at the top of a failed run."""
+    """They are for a job summary and for the top of a failed run."""
     outcomes = [done(1), done(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
     text = report.results_markdown(plan(), outcomes)
     head, _, totals, _, about, _, first, *_, advice = text.splitlines()
@@ -115,8 +115,8 @@ def test_results_as_markdown_and_annotations() -> None:
     assert mentions(notice, "1 failed", "97,213 records")
 
 
-def test_annotations_stand_at_the_manifest_and_are_few() -> None:
-    """GitHub shows ten of a level; the rest is counted."""
+def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
+    """GitHub shows ten of a level; the others are counted."""
     many = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
     shown = report.github(plan(*many)).splitlines()
     assert re.match(
@@ -128,8 +128,8 @@ def test_annotations_stand_at_the_manifest_and_are_few() -> None:
     assert mentions(shown[11], "12 blocked", plan_file.digest(plan(*many)))
 
 
-def test_no_annotation_is_left_out_in_silence() -> None:
-    """Of failures and of missing facts, too, the rest is counted."""
+def test_hidden_annotations_are_counted() -> None:
+    """This holds for failures and for missing facts, too."""
     failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
     shown = report.results_github(plan(), failed).splitlines()
     assert len(shown) == 12
@@ -140,8 +140,8 @@ def test_no_annotation_is_left_out_in_silence() -> None:
     assert numbers(shown[10]) == ["4"]
 
 
-def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
-    """The numbers that moved, without a search through two plans."""
+def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
+    """The changed numbers are shown, so that no user has to search two plans."""
     old = plan(purge(partition=1), purge(partition=2), purge(partition=3), removal(), election())
     new = plan(
         purge(partition=1, before_offset=99_000),
@@ -184,8 +184,8 @@ def test_a_comparison_says_new_gone_larger_smaller_changed() -> None:
     assert rows["summary"] == {"new": 1, "gone": 1, "larger": 1, "smaller": 1, "changed": 1}
 
 
-def test_equal_plans_and_two_clusters() -> None:
-    """The two answers that need no list."""
+def test_equal_plans_and_plans_of_two_clusters() -> None:
+    """These comparisons have no list."""
     *head, empty, total = [line.plain for line in report.diff_text(compare(plan(purge()), plan(purge())))]
     assert (len(head), empty, numbers(total)) == (2, "", [])
     assert json.loads("".join(report.diff_json(compare(plan(), plan()))))["entries"] == []
@@ -199,7 +199,7 @@ def test_equal_plans_and_two_clusters() -> None:
 
 
 def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
-    """Every word and number, though no more than one action of each is held."""
+    """The report is the same, although at most one action of each plan is in memory."""
     old = plan(purge(), removal(), source=Source(commit="abcdef1234"))
     new = plan(purge(before_offset=98_214), election())
     for name, one in (("old", old), ("new", new)):
@@ -216,7 +216,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
 
 
 def test_a_comparison_folds_a_topic() -> None:
-    """64 partitions that moved alike are one line with the records before and after."""
+    """64 partitions with the same change are one line with the records before and after."""
     old = plan(*[purge("clicks", number) for number in range(64)])
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
     shown = [line.plain for line in report.diff_text(compare(old, new))]
@@ -226,14 +226,14 @@ def test_a_comparison_folds_a_topic() -> None:
 
 
 def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
-    """Each loses data."""
+    """Each of them may lose records."""
     new = plan(*[election(partition=number, unclean=True) for number in range(25)])
     shown = [line.plain for line in report.diff_text(compare(plan(), new))]
     assert sum(mentions(line, "new", "unclean") for line in shown) == 25
 
 
-def test_a_folded_change_says_what_changed() -> None:
-    """Another topic id and another guard are two rows, and each names its first subject's values."""
+def test_a_folded_change_shows_its_values() -> None:
+    """Another topic id and another guard are two rows, each with the values of its first subject."""
     old = [purge(partition=number) for number in range(50)]
     made_again = [replace(one, seen=replace(one.seen, topic_id="another")) for one in old[:25]]
     ignored = [
@@ -260,8 +260,10 @@ def test_a_folded_change_says_what_changed() -> None:
         assert row.count(f"{25 * 97_213:,}") == 2
 
 
-def test_a_log_that_begins_lower_is_larger() -> None:
-    """The comparison says what `--within` says: more would go, though the target is the same."""
+def test_a_log_with_a_lower_start_is_larger() -> None:
+    """The comparison agrees with `--within`: more records would be removed, although the target is
+    the same.
+    """
     old, new = purge(log_start=900), purge(log_start=0)
     shown = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
     assert shown[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
@@ -279,7 +281,7 @@ def explained(address: str, *decisions: object) -> str:
 
 
 def test_a_purge_is_explained_with_its_arithmetic() -> None:
-    """Each number of the plan can be checked by hand."""
+    """A user can verify each number of the plan."""
     text = explained("RetentionFloor/orders-gdpr/orders[3]", purge(skips=(("billing", 52_000), ("late", 10))))
     assert "1000 < 98213 <= 250000" in text
     assert mentions(text, "98213 - 1000 = 97,213", "97,213 / 249,000 = 39.0 %")
@@ -289,7 +291,7 @@ def test_a_purge_is_explained_with_its_arithmetic() -> None:
 
 
 def test_other_decisions_are_explained() -> None:
-    """Facts, rule, and what to do."""
+    """The explanation has facts, rule and next step."""
     with_evidence = explained("GroupRemoval/dead-etl/old-etl", removal())
     assert mentions(with_evidence, "__consumer_offsets[17]", "4711", "3 d")
     no_evidence = replace(
@@ -306,8 +308,8 @@ def test_other_decisions_are_explained() -> None:
     assert explained("LeaderPolicy/all/x[0]", satisfied("LeaderPolicy/all/x[0]")).startswith("LeaderPolicy/all/x[0]: ")
 
 
-def test_a_topic_or_policy_explains_what_it_holds() -> None:
-    """The first few in full, the rest counted."""
+def test_a_topic_or_policy_explains_its_decisions() -> None:
+    """The first decisions are shown in full, the others are counted."""
     many = [purge("clicks", number) for number in range(9)]
     text = explained("RetentionFloor/clicks-gdpr/clicks", *many, purge())
     head, *lines = text.splitlines()
@@ -318,16 +320,16 @@ def test_a_topic_or_policy_explains_what_it_holds() -> None:
     assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in two) == 2
 
 
-def test_an_address_that_is_not_there_is_a_usage_error() -> None:
-    """With the one that was probably meant."""
+def test_an_address_that_does_not_exist_is_wrong_usage() -> None:
+    """The message suggests the closest address."""
     with pytest.raises(UsageError, match=r"orders\[4\].*RetentionFloor/orders-gdpr/orders\[3\]"):
         explained("RetentionFloor/orders-gdpr/orders[4]", purge())
     with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`show --full`"):
         explained("LeaderPolicy/none", purge())
 
 
-def test_the_journal_says_who_meant_what_and_what_became_of_it() -> None:
-    """Oldest first, as it is kept."""
+def test_the_journal_shows_authors_requests_and_results() -> None:
+    """The oldest entry is first."""
     intent = JournalEntry(
         event=Event.INTENT,
         at_ms=NOW_MS,

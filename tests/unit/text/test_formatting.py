@@ -1,4 +1,4 @@
-"""Numbers as people read them, at their edges."""
+"""The rendering of numbers, with edge cases."""
 
 import pytest
 
@@ -27,5 +27,5 @@ def test_durations_have_two_neighbouring_units(ms: int, told: str) -> None:
     [(0, "0.0 %"), (0.04, "under 0.1 %"), (39.04, "39.0 %"), (99.96, "over 99.9 %"), (100, "100.0 %")],
 )
 def test_a_share_is_not_rounded_to_nothing_or_to_all(value: float, told: str) -> None:
-    """99.96 % is not everything, and one record of a million is not none."""
+    """99.96 % is not 100 %, and one record of a million is not 0 %."""
     assert formatting.percent(value) == told
