@@ -1,4 +1,6 @@
-"""The docs for users: their output is real output, their commands can be typed, their manifests are valid."""
+"""The docs for users: their output is real output, their commands are valid, and so are their
+manifests.
+"""
 
 import os
 import re
@@ -154,7 +156,7 @@ def fenced(text: str, language: str = "text") -> str:
     return f"```{language}\n{text.strip()}\n```\n"
 
 
-def validated(files: Mapping[str, str], folder: Path) -> str:
+def validate(files: Mapping[str, str], folder: Path) -> str:
     """Return what `reconciler validate` prints about these files."""
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -164,7 +166,7 @@ def validated(files: Mapping[str, str], folder: Path) -> str:
 
 
 def commands(name: str) -> Iterator[tuple[str, TyperCommand]]:
-    """(what a user types, the command): one, or those of a group."""
+    """Yield (typed words, command) for a command, or for each command of a group."""
     command = command_list.load_command(name)
     if isinstance(command, TyperGroup):
         for member, member_command in command.commands.items():
@@ -181,7 +183,7 @@ def common_options() -> list[TyperOption]:
 
 
 def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
-    """Lines of a Markdown table of options."""
+    """Yield the lines of a Markdown table of options."""
     yield f"| {head} | default | variable | |"
     yield "|---|---|---|---|"
     for option in options:
@@ -192,7 +194,7 @@ def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
 
 
 def command_pages() -> Iterator[str]:
-    """A part for each command: its description, its arguments and its own options."""
+    """Return a part for each command: its description, its arguments and its own options."""
     common = {option.name for option in common_options()}
     for name in command_list.COMMANDS:
         for typed_as, command in commands(name):
@@ -221,7 +223,7 @@ def sections(folder: Path) -> dict[str, str]:
         "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
         "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
-        "validate": fenced(validated(written, folder)),
+        "validate": fenced(validate(written, folder)),
         "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
         "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
         "commands": "\n".join(command_pages()),
@@ -240,7 +242,7 @@ def test_generated_parts_of_the_pages_are_up_to_date(tmp_path: Path) -> None:
 
 
 def typed_commands() -> Iterator[tuple[str, str]]:
-    """(page, command line) of every command that the docs show."""
+    """Yield (page, command line) for every command that the docs show."""
     for page in (*MANUAL, ROOT / "README.md"):
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", text, re.DOTALL):
@@ -254,7 +256,7 @@ def typed_commands() -> Iterator[tuple[str, str]]:
 
 
 def parse(words: list[str]) -> None:
-    """Parse these words without running the command. Raises the error of wrong usage."""
+    """Parse the words without running the command. Raises the error of wrong usage."""
     if words in (["--version"], ["--install-completion"]):
         return
     command = typer.main.get_command(app)
@@ -292,7 +294,7 @@ def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """Every relative link is a file, and its fragment is a heading there."""
+    """Every relative link leads to a file, and its fragment to a heading of this file."""
     for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
         file = (page.parent / target) if target else page
         assert file.exists(), target

@@ -1,4 +1,4 @@
-"""A kind that is in the list of kinds is loaded, checked and described without a change of manifest/."""
+"""A kind in the list of kinds is loaded, checked and described without a change of manifest/."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""RetentionFloor manifests: each sentence about their fields. What a floor decides is tested elsewhere."""
+"""RetentionFloor manifests: the sentences of the documentation about their fields."""
 
 import pytest
 
@@ -18,7 +18,9 @@ def spec_of(spec: str) -> RetentionFloorSpec:
 
 
 def test_every_field_of_the_design() -> None:
-    """The example of the design, but for the fields that exclude each other, means what its comments say."""
+    """The fields of the example, without those that exclude each other, have the values that its
+    comments describe.
+    """
     spec = spec_of(
         'topics: ["clicks-*"]\nexceptTopics: [clicks-audit]\nexpectAtMost: 40\npartitions: [0, 1]\n'
         "keep:\n  newerThan: 7d\n  since: 2026-11-01T00:00:00Z\n  last: 1_000_000\n  unreadBy: [billing, shipping]\n"
@@ -78,13 +80,13 @@ def test_from_offset() -> None:
     assert codes(floor("topics: [a]\nkeep: {fromOffset: {0: 1}, topicId: short}")) == ["M119"]
 
 
-def test_all_rules_of_one_manifest_are_told() -> None:
-    """Rules about several fields are all told, too: a pattern, an offset and partitions make three errors."""
+def test_all_errors_of_one_manifest_are_reported() -> None:
+    """A pattern, an offset and partitions together make three errors."""
     spec = 'topics: ["a*", __a]\npartitions: [0]\nkeep: {fromOffset: {0: 1}}'
     assert sorted(codes(floor(spec))) == ["M201", "M202", "M203", "M205"]
 
 
-def test_keys_of_json_objects_are_numbers_too() -> None:
+def test_keys_of_json_objects_are_numbers() -> None:
     """JSON is YAML, and its keys are text: "0" is partition 0."""
     assert spec_of('topics: [orders]\nkeep: {"fromOffset": {"0": 5}}').keep.from_offset == {0: 5}
 
@@ -180,8 +182,10 @@ def test_streams_manifest() -> None:
     "selector",
     ["a/b", "a b", "é", ".", "..", "a" * 250, "a*/b", "regex:", "regex:(", "regex:[", "regex:(?P<x", "a" * 501],
 )
-def test_selectors_that_no_topic_meets(selector: str) -> None:
-    """ "Selectors are exact names, globs or regex:…"; what no topic can be called is refused."""
+def test_selectors_without_a_possible_topic(selector: str) -> None:
+    """ "Selectors are exact names, globs or regex:…"; a selector that matches no valid topic name is
+    refused.
+    """
     assert codes(floor(f"topics: ['{selector}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == ["M123"]
 
 
@@ -206,8 +210,8 @@ def test_selectors_that_no_topic_meets(selector: str) -> None:
         r"regex:a(?P<" + "x" * 500 + ">a)",
     ],
 )
-def test_regular_expressions_that_may_never_end(text: str) -> None:
-    """Names come from the cluster and anybody may create one: an expression that can be made to run for ever is refused."""
+def test_regular_expressions_that_may_take_very_long(text: str) -> None:
+    """Any client may create topic names, so an expression that may run for ever is refused."""
     assert codes(floor(f"topics: ['{text}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == ["M123"]
 
 
@@ -226,18 +230,18 @@ def test_regular_expressions_that_may_never_end(text: str) -> None:
     ],
 )
 def test_ordinary_regular_expressions(text: str) -> None:
-    """What people write is accepted: sets, optional groups, choices, a few repetitions."""
+    """Sets, optional groups, alternatives and a few repetitions are accepted."""
     assert codes(floor(f"topics: ['{text}']\nexpectAtMost: 1\nkeep: {{last: 5}}")) == []
 
 
-def test_listed_twice() -> None:
-    """A value that stands twice in a list was meant to be another."""
+def test_repeated_values() -> None:
+    """A value that is twice in a list was probably meant to be another one."""
     assert codes(floor("topics: [a, b, a, a]\nkeep: {last: 5}")) == ["M117", "M117"]
     assert codes(floor("topics: [a]\npartitions: [1, 1]\nkeep: {unreadBy: [g, g]}")) == ["M117", "M117"]
 
 
-def test_models_made_in_code_are_held_to_the_same_rules() -> None:
-    """Selectors pass as they are, and a rule that is broken says so in words."""
+def test_models_created_in_code_have_the_same_rules() -> None:
+    """Selectors are accepted as they are, and an error names the rule."""
     spec = spec_of("topics: [orders]\nkeep: {last: 5}")
     again = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
     assert again == spec
@@ -246,6 +250,6 @@ def test_models_made_in_code_are_held_to_the_same_rules() -> None:
 
 
 def test_cluster_fixture_is_valid() -> None:
-    """The Cluster that these tests stand on is accepted."""
+    """The Cluster of these tests is accepted."""
     made, _ = outcome({"c.yaml": CLUSTER})
     assert made is not None
