@@ -36,8 +36,8 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
-    return done.stdout.strip()
+    result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
+    return result.stdout.strip()
 
 
 def source_of(*paths: Path) -> tuple[str | None, bool]:

@@ -27,7 +27,7 @@ HEADER = ResultsHeader(
 )
 
 
-def made() -> FakeCluster:
+def create_cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.create_topic("orders", 12)
     cluster.produce("orders", dict.fromkeys(range(12), 100))
@@ -36,7 +36,7 @@ def made() -> FakeCluster:
     return cluster
 
 
-def ended(
+def outcomes_of(
     status: Status,
     *,
     sends: int = 0,
@@ -45,7 +45,7 @@ def ended(
     read_back: str | None = "log start 0",
 ) -> Outcome:
     return Outcome(
-        action=purge(made(), AT, 60),
+        action=purge(create_cluster(), AT, 60),
         status=status,
         detail="",
         sends=sends,
@@ -55,14 +55,14 @@ def ended(
     )
 
 
-APPLIED = ended(Status.APPLIED, sends=1, removed_max=60)
-SATISFIED, STALE = ended(Status.SATISFIED), ended(Status.STALE)
-WAITING, BLOCKED = ended(Status.WAITING), ended(Status.BLOCKED)
-FAILED, REFUSED = ended(Status.FAILED), ended(Status.FAILED, sends=1)
-UNKNOWN = ended(Status.FAILED, sends=1, removed_max=60)
-UNREAD = ended(Status.FAILED, sends=3, read_back=None)
-LEFT = ended(Status.NOT_ATTEMPTED)
-MADE_AGAIN = ended(Status.FAILED, sends=1, possible=True)
+APPLIED = outcomes_of(Status.APPLIED, sends=1, removed_max=60)
+SATISFIED, STALE = outcomes_of(Status.SATISFIED), outcomes_of(Status.STALE)
+WAITING, BLOCKED = outcomes_of(Status.WAITING), outcomes_of(Status.BLOCKED)
+FAILED, REFUSED = outcomes_of(Status.FAILED), outcomes_of(Status.FAILED, sends=1)
+UNKNOWN = outcomes_of(Status.FAILED, sends=1, removed_max=60)
+UNREAD = outcomes_of(Status.FAILED, sends=3, read_back=None)
+LEFT = outcomes_of(Status.NOT_ATTEMPTED)
+MADE_AGAIN = outcomes_of(Status.FAILED, sends=1, possible=True)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_exit_code_shows_whether_the_run_is_complete(outcomes: list[Outcome]
 
 def test_the_document_fits_its_schema(tmp_path: Path) -> None:
     """Outcomes of all operations, in the order of addresses, one per line, ASCII only."""
-    cluster = made()
+    cluster = create_cluster()
     actions = [purge(cluster, TopicPartition("orders", n), 60) for n in (10, 2, 0)]
     actions += [removal(cluster, "\u202e<b>"), election(cluster, AT)]
     outcomes = run(cluster, actions, tmp_path).outcomes
@@ -136,11 +136,11 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text("old")
 
-    def broken() -> object:
+    def failing_outcomes() -> object:
         yield APPLIED
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
-        results.write(path, broken(), HEADER)  # type: ignore[arg-type]
+        results.write(path, failing_outcomes(), HEADER)  # type: ignore[arg-type]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -36,8 +36,8 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
         "heavy = {'confluent_kafka', 'pyarrow', 'pyspark', 'deepdiff', 'pydantic'} & sys.modules.keys()\n"
         "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])

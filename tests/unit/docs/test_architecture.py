@@ -54,9 +54,9 @@ def test_the_tree_holds_every_package_and_module_and_no_other() -> None:
     modules = {path.name for path in PACKAGE.glob("*.py")}
     packages = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     assert tree_names() == modules | packages
-    beside = [word for line in TREE.splitlines()[1:] if line[4] != " " for word in re.findall(r"\S+/", line)]
-    assert "tools/" in beside
-    assert [name for name in beside if not (ROOT / name).is_dir()] == []
+    other_folders = [word for line in TREE.splitlines()[1:] if line[4] != " " for word in re.findall(r"\S+/", line)]
+    assert "tools/" in other_folders
+    assert [name for name in other_folders if not (ROOT / name).is_dir()] == []
 
 
 @pytest.mark.parametrize(("package", "name"), [("policies", "POLICIES"), ("operations", "OPERATIONS")])

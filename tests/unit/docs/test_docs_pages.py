@@ -98,7 +98,7 @@ def a_checkup() -> ClusterCheck:
     topics = TopicRequest(
         topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), last_purge=True
     )
-    wanted = RequiredAccess(
+    required = RequiredAccess(
         needs=ScanRequest(
             topics=(topics, TopicRequest(topics=(Selector("*"),))),
             groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
@@ -134,7 +134,7 @@ def a_checkup() -> ClusterCheck:
             breaks="apply cannot elect leaders",
         ),
     ]
-    found = DoctorReport(
+    report = DoctorReport(
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
@@ -148,7 +148,7 @@ def a_checkup() -> ClusterCheck:
         journal_missing=False,
     )
     return ClusterCheck(
-        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=wanted, report=found
+        cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=required, report=report
     )
 
 
@@ -213,8 +213,8 @@ def command_pages() -> Iterator[str]:
 
 def sections(folder: Path) -> dict[str, str]:
     plan, checkup = a_plan(), a_checkup()
-    written = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
-    paths = [*written, SCHEMA, *map(str, gitops.github(None, version="0"))]
+    starter_files = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
+    paths = [*starter_files, SCHEMA, *map(str, gitops.github(None, version="0"))]
     return {
         "golden manifest": fenced((GOLDEN / "manifests" / "policy.yaml").read_text(encoding="utf-8"), "yaml"),
         "golden plan": fenced((GOLDEN / "plan.txt").read_text(encoding="utf-8")),
@@ -223,7 +223,7 @@ def sections(folder: Path) -> dict[str, str]:
         "doctor": fenced(styled(doctor_command._text(checkup, Role.APPLY), color=False)),
         "acls": fenced("\n".join(doctor_command._commands(checkup, "User:reconciler")), "sh"),
         "init": fenced("\n".join(paths)),
-        "validate": fenced(validate(written, folder)),
+        "validate": fenced(validate(starter_files, folder)),
         "plan": fenced(styled(report.text(plan, saved_to="plan.json"), color=False)),
         "apply": fenced(styled(report.results_text(plan, outcomes(plan)), color=False)),
         "commands": "\n".join(command_pages()),
@@ -346,9 +346,9 @@ def test_every_test_that_the_guarantees_name_exists() -> None:
 def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
     """The table of cron.md names exactly the metrics that `drift --metrics` writes."""
     drift.write_metrics([drift.report(a_plan())], tmp_path / "drift.prom")
-    written = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
+    metrics = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
     named = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert written == named
+    assert metrics == named
 
 
 def test_every_make_target_that_the_pages_name_exists() -> None:

@@ -44,8 +44,8 @@ def column_type(data_type: pa.DataType) -> str:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_columns_are_those_of_the_files(name: str) -> None:
     """Names, order and types agree; a new column needs an explanation."""
-    written = [[f"`{field.name}`", column_type(field.type)] for field in SCHEMAS[name]]
-    assert [row[:2] for row in rows(f"### {name}")] == written
+    columns = [[f"`{field.name}`", column_type(field.type)] for field in SCHEMAS[name]]
+    assert [row[:2] for row in rows(f"### {name}")] == columns
 
 
 def test_options_are_those_of_the_sources() -> None:

@@ -98,10 +98,10 @@ def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> No
         for path, text in WRITTEN.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text, encoding="utf-8")
-    done = subprocess.run(
+    result = subprocess.run(
         [zizmor, "--offline", "--quiet", "--no-progress", str(folder)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

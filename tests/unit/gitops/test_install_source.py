@@ -15,10 +15,10 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60
     )
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.Monkey
 def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a limit of processes."""
 
-    def refuse(*_arguments: object, **_more: object) -> Any:
+    def refuse(*_arguments: object, **_options: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(worker_process.subprocess, "Popen", refuse)

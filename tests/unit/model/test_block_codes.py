@@ -15,8 +15,8 @@ SOURCES = [
 
 def test_the_table_has_exactly_the_codes_that_are_used() -> None:
     """`explain CODE` has a text for each code of a plan."""
-    said = {code for path in SOURCES for code in re.findall(r'code="(B[0-9]{3})"', path.read_text())}
-    assert said == set(REASONS)
+    used = {code for path in SOURCES for code in re.findall(r'code="(B[0-9]{3})"', path.read_text())}
+    assert used == set(REASONS)
 
 
 def test_codes_are_in_order_and_have_plain_texts() -> None:

@@ -9,17 +9,17 @@ COMMITS = [("orders", 0, 5), ("orders", 1, 7), ("clicks", 0, 5)]
 
 def test_the_fingerprint_depends_on_every_part_and_not_on_the_order() -> None:
     """Topic, partition and offset count, and their boundaries are clear."""
-    taken = fingerprint(COMMITS)
-    assert fingerprint(reversed(COMMITS)) == taken
-    assert len(taken) == 64
-    others = [
+    expected = fingerprint(COMMITS)
+    assert fingerprint(reversed(COMMITS)) == expected
+    assert len(expected) == 64
+    changed_commits = [
         [("orders", 0, 5), ("orders", 1, 7)],
         [("orders", 0, 5), ("orders", 1, 8), ("clicks", 0, 5)],
         [("orders", 0, 5), ("orders", 2, 7), ("clicks", 0, 5)],
         [("orders", 0, 5), ("order", 1, 7), ("clicks", 0, 5)],
         [],
     ]
-    assert len({taken, *map(fingerprint, others)}) == 6
+    assert len({expected, *map(fingerprint, changed_commits)}) == 6
     assert fingerprint([("a", 1, 11)]) != fingerprint([("a", 11, 1)])
 
 

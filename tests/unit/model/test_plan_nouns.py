@@ -22,10 +22,10 @@ def test_two_decisions_for_one_subject_are_refused() -> None:
 
 
 def test_actions_are_the_decisions_to_apply() -> None:
-    made = plan(
+    example = plan(
         purge(), blocked(), waiting("RetentionFloor/a/b[1]"), satisfied("RetentionFloor/a/b[2]"), removal(), election()
     )
-    assert made.actions == (removal(), election(), purge())
+    assert example.actions == (removal(), election(), purge())
 
 
 def test_refused_are_the_limits_that_did_not_pass() -> None:

@@ -50,8 +50,8 @@ def test_selectors_are_compared_by_their_text() -> None:
 
 
 def test_exact_names_have_priority_over_patterns_and_exceptions_over_both() -> None:
-    chosen = select(["a1", "a2", "a3", "b"], selectors("a1", "a*"), excluding=selectors("a3"))
-    assert chosen == {"a1": True, "a2": False}
+    selected = select(["a1", "a2", "a3", "b"], selectors("a1", "a*"), excluding=selectors("a3"))
+    assert selected == {"a1": True, "a2": False}
     assert select(["a"], selectors("a"), excluding=selectors("a")) == {}
     assert list(select(["app[blue]", "appb", "appx"], selectors("*"), excluding=selectors("app[blue]"))) == ["appx"]
     assert list(select(["c", "a", "b", "a"], selectors("*"))) == ["a", "b", "c"]

@@ -13,7 +13,9 @@ def conflicts_of(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, fr
     """Map the conflicting names of each policy to partition numbers; None means all."""
     selections = [policy.select(facts) for policy in policies]
     claims = ConflictIndex(selections)
-    return [{name: contest.partitions for name, contest in claims.conflicts(one).items()} for one in selections]
+    return [
+        {name: contest.partitions for name, contest in claims.conflicts(selection).items()} for selection in selections
+    ]
 
 
 def reason(decision: Decision) -> str:
@@ -25,16 +27,16 @@ def reason(decision: Decision) -> str:
 def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
     """Patterns select existing names only."""
     facts = snapshot(topic("a1"), topic("a2"), group("g"))
-    one = floor("a*", "gone", keep={"last": 1}).select(facts)
-    assert (dict(one.subjects), one.unknown, one.matched) == (
+    floor_selection = floor("a*", "gone", keep={"last": 1}).select(facts)
+    assert (dict(floor_selection.subjects), floor_selection.unknown, floor_selection.matched) == (
         {"a1": False, "a2": False, "gone": True},
         frozenset({"gone"}),
         2,
     )
     exact = floor("a1", "gone", keep={"last": 1}).select(facts)
     assert (dict(exact.subjects), exact.unknown, exact.matched) == ({"a1": True, "gone": True}, frozenset({"gone"}), 1)
-    led = leaders("a*", exceptTopics=["a2"]).select(facts)
-    assert (dict(led.subjects), led.matched) == ({"a1": False}, 1)
+    leader_selection = leaders("a*", exceptTopics=["a2"]).select(facts)
+    assert (dict(leader_selection.subjects), leader_selection.matched) == ({"a1": False}, 1)
     groups = removal("g", "x").select(facts)
     assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
 
@@ -44,17 +46,17 @@ def test_leader_policies_conflict_on_their_partitions() -> None:
     topics.
     """
     facts = snapshot(*(partition(number) for number in range(4)))
-    one = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
-    two = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
+    first = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
+    second = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
     far = leaders(name="far", partitions={"orders": [3], "other": [0]}, election="unclean")
     every = leaders("*", name="every")
-    assert conflicts_of(facts, one, two, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
-    assert conflicts_of(facts, every, one, far) == [
+    assert conflicts_of(facts, first, second, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
+    assert conflicts_of(facts, every, first, far) == [
         {"orders": frozenset({0, 1, 3})},
         {"orders": None},
         {"orders": None},
     ]
-    assert conflicts_of(facts, one, far) == [{}, {}]
+    assert conflicts_of(facts, first, far) == [{}, {}]
     assert conflicts_of(facts, every) == [{}]
     assert conflicts_of(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
 
@@ -92,9 +94,9 @@ def test_a_conflict_of_many_policies_names_three() -> None:
     assert reason(first).endswith('GroupRemoval/d (manifests/groups.yaml:4) all claim group "g"')
     assert isinstance(first, Blocked)
     assert first.next_step == "leave it to one of them: name it under exceptGroups of the others"
-    more = reason(planned(five, facts).decisions[0])
-    assert more.endswith('GroupRemoval/d (manifests/groups.yaml:4) and others all claim group "g"')
-    assert "GroupRemoval/e" not in more
+    other_reason = reason(planned(five, facts).decisions[0])
+    assert other_reason.endswith('GroupRemoval/d (manifests/groups.yaml:4) and others all claim group "g"')
+    assert "GroupRemoval/e" not in other_reason
 
 
 def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
@@ -104,10 +106,10 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
     facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
     waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
     for policies in (waiting, waiting[::-1]):
-        for selector, more in (("old-etl", {}), ("*", {"expectAtMost": 9})):
-            decisions = planned([removal(selector, **more), *policies], facts).decisions
-            found = {d.address.name: d for d in decisions if d.address.kind == "GroupRemoval"}
-            blocked = found["old-etl"]
+        for selector, spec in (("old-etl", {}), ("*", {"expectAtMost": 9})):
+            decisions = planned([removal(selector, **spec), *policies], facts).decisions
+            decision_by_name = {d.address.name: d for d in decisions if d.address.kind == "GroupRemoval"}
+            blocked = decision_by_name["old-etl"]
             assert isinstance(blocked, Blocked)
             assert (blocked.code, blocked.unread) == ("B306", False)
             assert blocked.reason == (
@@ -116,7 +118,7 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
                 "there again"
             )
             assert blocked.next_step == "take it out of unreadBy first, or name it in exceptGroups of the removal"
-            assert selector != "*" or isinstance(found["other"], DeleteGroup)
+            assert selector != "*" or isinstance(decision_by_name["other"], DeleteGroup)
     three = planned([removal("old-etl"), *waiting[1:]], facts).decisions[0]
     assert isinstance(three, Blocked)
     assert "f3" in three.reason
@@ -140,8 +142,8 @@ def test_only_a_removal_is_blocked_by_a_floor() -> None:
     assert [d.code for d in planned([removal("old-etl"), waiting], busy).decisions[:1] if isinstance(d, Blocked)] == [
         "B303"
     ]
-    gone = snapshot(partition())
-    assert isinstance(planned([removal("old-etl"), waiting], gone).decisions[0], Satisfied)
+    without_group = snapshot(partition())
+    assert isinstance(planned([removal("old-etl"), waiting], without_group).decisions[0], Satisfied)
     read = floor(keep={"last": 1})
     assert isinstance(
         planned([removal("old-etl"), read], snapshot(partition(), group("old-etl"))).decisions[0], DeleteGroup

@@ -96,8 +96,8 @@ def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() ->
     assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR, NOW_MS]
     stranger = replace(first, cluster_id="another")
     assert drift.report(plan_of(removal()), previous=[stranger]).subjects[0].since_ms == NOW_MS
-    late = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
-    assert drift.report(plan_of(removal()), previous=[late]).subjects[0].since_ms == NOW_MS
+    later_report = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
+    assert drift.report(plan_of(removal()), previous=[later_report]).subjects[0].since_ms == NOW_MS
 
 
 def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
@@ -106,9 +106,9 @@ def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
     Unread without drift starts anew, and drift that was corrected is forgotten.
     """
     first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR))
-    away = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
-    assert away.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
-    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR), previous=[away])
+    unread_report = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
+    assert unread_report.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
+    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR), previous=[unread_report])
     assert still.unread[0].since_ms == NOW_MS - 2 * HOUR
     back = drift.report(plan_of(removal()), previous=[still])
     assert back.subjects[0].since_ms == NOW_MS - 3 * HOUR
@@ -119,24 +119,24 @@ def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
     assert drift.report(plan_of(removal()), previous=[mended]).subjects[0].since_ms == NOW_MS
 
 
-@pytest.mark.parametrize("whole", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
-def test_subjects_below_an_unread_topic_or_policy_keep_their_drift(whole: str) -> None:
+@pytest.mark.parametrize("parent", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
+def test_subjects_below_an_unread_topic_or_policy_keep_their_drift(parent: str) -> None:
     """The cleanup policy was unread, so there were no decisions on partitions.
 
     The drift once started anew afterwards.
     """
     partitions = [purge(partition=0), purge(partition=1)]
     first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR))
-    hidden = replace(blocked("u", unread=True), address=Address.parse(whole))
+    hidden = replace(blocked("u", unread=True), address=Address.parse(parent))
     second = drift.report(plan_of(hidden, now_ms=NOW_MS - 2 * HOUR), previous=[first])
     third = drift.report(plan_of(hidden, now_ms=NOW_MS - HOUR), previous=[second])
-    told = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
-    assert told == [
-        (whole, NOW_MS - 2 * HOUR, None),
+    times = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
+    assert times == [
+        (parent, NOW_MS - 2 * HOUR, None),
         *((f"RetentionFloor/orders-gdpr/orders[{number}]", NOW_MS - 2 * HOUR, NOW_MS - 3 * HOUR) for number in (0, 1)),
     ]
-    last = drift.report(plan_of(*partitions), previous=[third])
-    assert {s.since_ms for s in last.subjects} == {NOW_MS - 3 * HOUR}
+    last_report = drift.report(plan_of(*partitions), previous=[third])
+    assert {s.since_ms for s in last_report.subjects} == {NOW_MS - 3 * HOUR}
 
 
 def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
@@ -145,20 +145,20 @@ def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
     Drift before and after keeps the first instant.
     """
     first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR))
-    away = drift.unreachable_report(
+    unreachable = drift.unreachable_report(
         "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR, previous=[first]
     )
-    assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in away.unread] == [
+    assert [(str(s.address), s.since_ms, s.drift_since_ms) for s in unreachable.unread] == [
         ("GroupRemoval/dead-etl/old-etl", NOW_MS - HOUR, NOW_MS - 2 * HOUR),
         ("GroupRemoval/dead-etl/u", NOW_MS - 2 * HOUR, None),
     ]
-    assert (away.cluster, away.observed_at_ms) == ("prod-eu", NOW_MS - HOUR)
-    unseen = away.unread[0]
+    assert (unreachable.cluster, unreachable.observed_at_ms) == ("prod-eu", NOW_MS - HOUR)
+    unseen = unreachable.unread[0]
     assert (unseen.sort, unseen.code) == (UNREAD, "B103")
     assert (unseen.detail, unseen.next_step) == ("no broker answered", "see why the cluster could not be read")
-    assert away.incomplete == ("no broker answered",)
-    assert drift.exit_code([away]) == 1
-    assert drift.report(plan_of(removal()), previous=[away]).subjects[0].since_ms == NOW_MS - 2 * HOUR
+    assert unreachable.incomplete == ("no broker answered",)
+    assert drift.exit_code([unreachable]) == 1
+    assert drift.report(plan_of(removal()), previous=[unreachable]).subjects[0].since_ms == NOW_MS - 2 * HOUR
     unknown = drift.unreachable_report("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
     assert unknown.unread == unknown.subjects == ()
     assert not unknown.in_sync
@@ -219,8 +219,8 @@ def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: s
 def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
     """Unknown fields of 1.2 are ignored; a JSON list is no report."""
     text = drift.dumps([drift.report(plan_of(removal()))])
-    newer = text.replace('"1.1"', '"1.2"').replace('"kind"', '"shade": 1, "kind"')
-    assert drift.parse(newer) == drift.parse(text)
+    newer_text = text.replace('"1.1"', '"1.2"').replace('"kind"', '"shade": 1, "kind"')
+    assert drift.parse(newer_text) == drift.parse(text)
     with pytest.raises(ValueError, match="should be"):
         drift.parse("[]")
 
@@ -239,14 +239,14 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
         for s in family.samples
     }
     assert all(name.startswith("reconciler_") for name, _ in samples)
-    quiet = (("cluster", "quiet"),)
+    labels = (("cluster", "quiet"),)
     noisy = (("cluster", "prod-eu"),)
-    assert samples["reconciler_in_sync", quiet] == 1
+    assert samples["reconciler_in_sync", labels] == 1
     assert samples["reconciler_complete", noisy] == 0
     assert samples["reconciler_limits_refusing", noisy] == 1
     assert samples["reconciler_observed_timestamp_seconds", noisy] == NOW_MS / 1000
     assert samples["reconciler_drift_since_timestamp_seconds", noisy] == NOW_MS / 1000
-    assert ("reconciler_drift_since_timestamp_seconds", quiet) not in samples
+    assert ("reconciler_drift_since_timestamp_seconds", labels) not in samples
     policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("policy", "orders-gdpr"))
     assert samples["reconciler_drift_subjects", policy] == 0
     assert samples["reconciler_subjects", (policy[0], ("decision", "satisfied"), *policy[1:])] == 1

@@ -28,16 +28,16 @@ def verdict(
 ) -> LimitVerdict:
     """Return the verdict of one limit; every topic has 1,000 records, the cluster 10,000."""
     names = {action.address.name for action in actions}
-    known = facts or snapshot(*(topic(name) for name in names), cluster_records=10_000)
-    found = {v.id: v for v in limits.verdicts(actions, cluster(limits=bounds), waivers, known)}
-    return found[limit]
+    snapshot_facts = facts or snapshot(*(topic(name) for name in names), cluster_records=10_000)
+    verdicts = {v.id: v for v in limits.verdicts(actions, cluster(limits=bounds), waivers, snapshot_facts)}
+    return verdicts[limit]
 
 
 # --- each limit
 
 
 @pytest.mark.parametrize(
-    ("limit", "most", "within", "beyond"),
+    ("limit", "limit_value", "within", "beyond"),
     [
         ("topics", 1, [purge_of(1, partition=0), purge_of(1, partition=1)], [purge_of(1), purge_of(1, of="other")]),
         ("groups", 1, [examples.removal("x")], [examples.removal("x"), examples.removal("y")]),
@@ -48,27 +48,27 @@ def verdict(
     ],
 )
 def test_a_limit_allows_its_value_and_refuses_more(
-    limit: str, most: float, within: list[Action], beyond: list[Action]
+    limit: str, limit_value: float, within: list[Action], beyond: list[Action]
 ) -> None:
     """The verdict has the number, the limit and the policy."""
-    passed = verdict(limit, *within, **{limit: most})
+    passed = verdict(limit, *within, **{limit: limit_value})
     assert passed.passed
-    assert passed.limit == most
+    assert passed.limit == limit_value
     assert passed.observed is not None
-    assert passed.observed <= most
-    refused = verdict(limit, *beyond, **{limit: most})
+    assert passed.observed <= limit_value
+    refused = verdict(limit, *beyond, **{limit: limit_value})
     assert not refused.passed
     assert refused.observed is not None
-    assert refused.observed > most
+    assert refused.observed > limit_value
     assert refused.worst is not None
 
 
 def test_an_empty_plan_passes_every_limit() -> None:
     """Unread facts do not matter then."""
     facts = snapshot(cluster_records=LOST)
-    for found in limits.verdicts((), cluster(), (), facts):
-        assert (found.passed, found.observed, found.worst, found.waivers) == (True, 0.0, None, ())
-        assert "nothing counts towards it" in found.message
+    for result in limits.verdicts((), cluster(), (), facts):
+        assert (result.passed, result.observed, result.worst, result.waivers) == (True, 0.0, None, ())
+        assert "nothing counts towards it" in result.message
 
 
 def test_decisions_that_are_no_actions_do_not_count() -> None:
@@ -92,15 +92,15 @@ def test_groups_percent_counts_all_listed_groups() -> None:
 
 
 def test_removals_without_a_listed_group_contradict() -> None:
-    found = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
-    assert (found.passed, found.observed) == (False, None)
-    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in found.message
+    result = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
+    assert (result.passed, result.observed) == (False, None)
+    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in result.message
 
 
 def test_unclean_elections_add_up() -> None:
     unclean = [examples.election("x", unclean=True), examples.election("x", 1, unclean=True)]
-    found = verdict("uncleanElections", *unclean, examples.election("y"), uncleanElections=1)
-    assert (found.passed, found.observed) == (False, 2.0)
+    result = verdict("uncleanElections", *unclean, examples.election("y"), uncleanElections=1)
+    assert (result.passed, result.observed) == (False, 2.0)
 
 
 def test_the_last_record_of_a_topic_is_100_percent() -> None:
@@ -177,10 +177,10 @@ def test_a_share_just_above_the_limit_is_rounded_up() -> None:
 )
 def test_an_unknown_total_refuses_the_plan(limit: str, facts: ClusterSnapshot, words: str) -> None:
     """An unknown share passes no limit, not even 100 percent."""
-    found = verdict(limit, purge_of(1), purge_of(2, policy="b", partition=1), facts=facts, **{limit: 100})
-    assert (found.passed, found.observed, found.worst) == (False, None, B)
-    assert words in found.message
-    assert "most of it would be lost by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in found.message
+    result = verdict(limit, purge_of(1), purge_of(2, policy="b", partition=1), facts=facts, **{limit: 100})
+    assert (result.passed, result.observed, result.worst) == (False, None, B)
+    assert words in result.message
+    assert "most of it would be lost by RetentionFloor/b (manifests/prod-eu/orders.yaml:9)" in result.message
 
 
 def test_no_waiver_covers_an_unknown_total() -> None:
@@ -211,10 +211,10 @@ def test_a_refusal_suggests_all_necessary_waivers() -> None:
     """It has at most three waivers, those of the policies with the largest numbers."""
     actions = [purge_of(1, of=f"{policy}{number}", policy=policy) for policy in "abcde" for number in range(2)]
     message = verdict("topics", *actions, topics=4).message
-    asked = " and ".join(f"{{policy: RetentionFloor/{p}, limit: topics, value: 2, expires: …}}" for p in "abc")
-    assert message.endswith(f"with a Waiver of spec {asked}")
+    suggestion = " and ".join(f"{{policy: RetentionFloor/{p}, limit: topics, value: 2, expires: …}}" for p in "abc")
+    assert message.endswith(f"with a Waiver of spec {suggestion}")
     four = verdict("topics", *actions, topics=3).message
-    assert four.endswith(f"with a Waiver of spec {asked} (and 1 more)")
+    assert four.endswith(f"with a Waiver of spec {suggestion} (and 1 more)")
 
 
 def test_a_suggested_count_is_exact() -> None:
@@ -251,13 +251,13 @@ def test_the_suggested_waivers_are_sufficient() -> None:
     assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 99, expires: …}" in refused.message
     assert "{policy: RetentionFloor/b, limit: recordsPercentPerTopic, value: 96, expires: …}" in refused.message
     assert refused.worst == A
-    given = (
+    waivers_of_plan = (
         waiver("RetentionFloor/a", "recordsPercentPerTopic", 99, name="one"),
         waiver("RetentionFloor/b", "recordsPercentPerTopic", 96, name="two"),
     )
-    assert verdict("recordsPercentPerTopic", *actions, waivers=given).passed
-    assert not verdict("recordsPercentPerTopic", *actions, waivers=given[:1]).passed
-    assert not verdict("recordsPercentPerTopic", *actions, waivers=given[1:]).passed
+    assert verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan).passed
+    assert not verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan[:1]).passed
+    assert not verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan[1:]).passed
 
 
 # --- waivers
@@ -266,14 +266,14 @@ def test_the_suggested_waivers_are_sufficient() -> None:
 def test_a_waiver_counts_for_its_policy_and_shows_its_remaining_time() -> None:
     allowed = waiver("RetentionFloor/a", "topics", 3)
     actions = [purge_of(1, of=name) for name in "xyz"]
-    found = verdict("topics", *actions, waivers=(allowed,), topics=2)
-    assert found.passed
-    assert found.observed == 3.0
+    result = verdict("topics", *actions, waivers=(allowed,), topics=2)
+    assert result.passed
+    assert result.observed == 3.0
     assert (
-        found.message
+        result.message
         == "topics: topics that lose records: 3, the limit is 2; Waiver/once allows RetentionFloor/a 3 for 9d more"
     )
-    assert found.waivers == (
+    assert result.waivers == (
         UsedWaiver(
             name="once",
             policy=A,
@@ -283,8 +283,8 @@ def test_a_waiver_counts_for_its_policy_and_shows_its_remaining_time() -> None:
             declared_at=SourceLocation("manifests/waivers.yaml", 1, 1),
         ),
     )
-    others = [purge_of(1, of=name, policy="b") for name in "xyz"]
-    assert not verdict("topics", *others, waivers=(allowed,), topics=2).passed
+    other_actions = [purge_of(1, of=name, policy="b") for name in "xyz"]
+    assert not verdict("topics", *other_actions, waivers=(allowed,), topics=2).passed
 
 
 def test_all_other_actions_keep_the_limit() -> None:
@@ -301,16 +301,16 @@ def test_all_other_actions_keep_the_limit() -> None:
 
 def test_a_waiver_that_is_too_small_has_no_effect() -> None:
     allowed = waiver("RetentionFloor/a", "topics", 2)
-    found = verdict("topics", *(purge_of(1, of=name) for name in "xyz"), waivers=(allowed,), topics=1)
-    assert (found.passed, found.waivers) == (False, ())
+    result = verdict("topics", *(purge_of(1, of=name) for name in "xyz"), waivers=(allowed,), topics=1)
+    assert (result.passed, result.waivers) == (False, ())
 
 
 def test_an_unnecessary_waiver_is_not_used() -> None:
     """A waiver does not count within the limit; a waiver below the limit is not stricter."""
     small = waiver("RetentionFloor/a", "topics", 0)
-    found = verdict("topics", purge_of(1), waivers=(small,), topics=1)
-    assert (found.passed, found.waivers) == (True, ())
-    assert found.message == "topics: topics that lose records: 1, the limit is 1"
+    result = verdict("topics", purge_of(1), waivers=(small,), topics=1)
+    assert (result.passed, result.waivers) == (True, ())
+    assert result.message == "topics: topics that lose records: 1, the limit is 1"
     large = waiver("RetentionFloor/a", "topics", 5)
     assert verdict("topics", purge_of(1), waivers=(large,), topics=1).waivers == ()
     assert verdict("topics", purge_of(1), waivers=(large,), topics=0).waivers != ()
@@ -324,32 +324,36 @@ def test_a_waiver_of_another_limit_does_not_count() -> None:
 
 
 def test_the_larger_of_two_waivers_of_a_policy_counts() -> None:
-    given = [waiver("RetentionFloor/a", "topics", value, name=f"w{10 - value}") for value in (1, 3, 2)]
-    for order in (given, given[::-1]):
-        found = verdict("topics", *(purge_of(1, of=name) for name in "xyz"), waivers=tuple(order), topics=0)
-        assert [(used.name, used.value) for used in found.waivers] == [("w7", 3.0)]
+    waivers_of_plan = [waiver("RetentionFloor/a", "topics", value, name=f"w{10 - value}") for value in (1, 3, 2)]
+    for order in (waivers_of_plan, waivers_of_plan[::-1]):
+        result = verdict("topics", *(purge_of(1, of=name) for name in "xyz"), waivers=tuple(order), topics=0)
+        assert [(used.name, used.value) for used in result.waivers] == [("w7", 3.0)]
 
 
 def test_the_first_of_two_equal_waivers_counts() -> None:
-    given = tuple(waiver("RetentionFloor/a", "topics", 1, name=name) for name in ("one", "two"))
-    assert [used.name for used in verdict("topics", purge_of(1), waivers=given, topics=0).waivers] == ["one"]
+    waivers_of_plan = tuple(waiver("RetentionFloor/a", "topics", 1, name=name) for name in ("one", "two"))
+    assert [used.name for used in verdict("topics", purge_of(1), waivers=waivers_of_plan, topics=0).waivers] == ["one"]
 
 
 def test_the_message_names_waivers_that_count_and_that_do_not() -> None:
     actions = [purge_of(1, of="x", policy="a"), purge_of(1, of="y", policy="b")]
     expired = "2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"
     long = "2027-11-20T10:00:00Z", "2027-11-21T10:00:00Z"
-    given = [waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"for-{policy}") for policy in "ab"]
-    given += [waiver("RetentionFloor/a", "topics", 1, name=f"gone-{n}", expires=at) for n, at in enumerate(expired)]
-    given += [waiver("RetentionFloor/a", "topics", 1, name=f"long-{n}", expires=at) for n, at in enumerate(long)]
-    found = verdict("topics", *actions, waivers=tuple(given), topics=0)
-    assert found.passed
-    _, *said = found.message.split("; ")
-    assert [words.split()[0] for words in said] == [
+    waivers_of_plan = [waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"for-{policy}") for policy in "ab"]
+    waivers_of_plan += [
+        waiver("RetentionFloor/a", "topics", 1, name=f"gone-{n}", expires=at) for n, at in enumerate(expired)
+    ]
+    waivers_of_plan += [
+        waiver("RetentionFloor/a", "topics", 1, name=f"long-{n}", expires=at) for n, at in enumerate(long)
+    ]
+    result = verdict("topics", *actions, waivers=tuple(waivers_of_plan), topics=0)
+    assert result.passed
+    _, *sentences = result.message.split("; ")
+    assert [words.split()[0] for words in sentences] == [
         *("Waiver/for-a", "Waiver/for-b"),
         *("Waiver/gone-0", "Waiver/gone-1", "Waiver/long-0", "more"),
     ]
-    assert said[-1] == "more waivers that do not count: 1"
+    assert sentences[-1] == "more waivers that do not count: 1"
 
 
 def test_old_waivers_do_not_hide_the_refusal() -> None:
@@ -359,24 +363,24 @@ def test_old_waivers_do_not_hide_the_refusal() -> None:
     """
     policies = [f"{'p' * 60}-{number:02}" for number in range(8)]
     actions = [purge_of(1, of="t" * 240 + str(number), policy=policy) for number, policy in enumerate(policies)]
-    given = [
+    waivers_of_plan = [
         waiver(f"RetentionFloor/{policies[0]}", "topics", 1, name=f"{'w' * 60}-{n:02}", expires=at)
         for n, at in enumerate(["2026-11-20T10:00:00Z"] * 50)
     ]
-    given += [
+    waivers_of_plan += [
         waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"{'v' * 60}-{n}") for n, policy in enumerate(policies[:6])
     ]
-    found = verdict("topics", *actions, waivers=tuple(given), topics=0)
-    assert not found.passed
-    refused = examples.plan(*actions, limits=(found,))
-    for shown in (
+    result = verdict("topics", *actions, waivers=tuple(waivers_of_plan), topics=0)
+    assert not result.passed
+    refused = examples.plan(*actions, limits=(result,))
+    for page in (
         "\n".join(line.plain for line in report.text(refused)),
         report.markdown(refused),
         report.github(refused),
     ):
-        assert "topics: topics that lose records: 2, the limit is 0" in shown
-        assert f"RetentionFloor/{policies[6]}" in shown
-        assert "more waivers that do not count: 47" in shown
+        assert "topics: topics that lose records: 2, the limit is 0" in page
+        assert f"RetentionFloor/{policies[6]}" in page
+        assert "more waivers that do not count: 47" in page
 
 
 @pytest.mark.parametrize(
@@ -399,9 +403,9 @@ def test_old_waivers_do_not_hide_the_refusal() -> None:
 def test_a_waiver_is_valid_until_it_expires_at_most_thirty_days(expires: str, counts: bool, words: str) -> None:
     """The message names a waiver that does not count."""
     allowed = waiver("RetentionFloor/a", "topics", 5, expires=expires)
-    found = verdict("topics", purge_of(1), waivers=(allowed,), topics=0)
-    assert found.passed is counts
-    assert found.message.endswith(words)
+    result = verdict("topics", purge_of(1), waivers=(allowed,), topics=0)
+    assert result.passed is counts
+    assert result.message.endswith(words)
 
 
 def test_a_waiver_of_unclean_elections_is_valid_for_a_day() -> None:
@@ -413,10 +417,10 @@ def test_a_waiver_of_unclean_elections_is_valid_for_a_day() -> None:
 
 
 def test_ignored_waivers_are_named_without_actions_and_without_facts() -> None:
-    gone = waiver("RetentionFloor/a", "recordsPercent", 100, expires="2026-11-20T10:00:00Z")
-    assert "expired" in verdict("recordsPercent", waivers=(gone,)).message
+    expired = waiver("RetentionFloor/a", "recordsPercent", 100, expires="2026-11-20T10:00:00Z")
+    assert "expired" in verdict("recordsPercent", waivers=(expired,)).message
     unknown = verdict(
-        "recordsPercent", purge_of(1), waivers=(gone,), facts=snapshot(topic("orders"), cluster_records=LOST)
+        "recordsPercent", purge_of(1), waivers=(expired,), facts=snapshot(topic("orders"), cluster_records=LOST)
     )
     assert "expired" in unknown.message
 
@@ -437,6 +441,6 @@ def test_a_percentage_waiver_covers_the_share_of_its_policy() -> None:
 def test_with_limits_replaces_only_the_verdicts() -> None:
     """After a restriction the plan does less than the limits counted."""
     plan = examples.plan(purge_of(1))
-    again = limits.with_limits(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
-    assert [v.id for v in again.refused] == ["topics"]
-    assert replace(again, limits=()) == plan
+    with_new_limits = limits.with_limits(plan, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
+    assert [v.id for v in with_new_limits.refused] == ["topics"]
+    assert replace(with_new_limits, limits=()) == plan

@@ -46,13 +46,13 @@ def refused(text: str | bytes, tmp_path: Path) -> str:
     """Return the message of the refusal, which is the same for a full and a streamed read."""
     path = tmp_path / "plan.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(PlanUnusable) as found:
+    with pytest.raises(PlanUnusable) as error:
         plan_file.read(path)
     with pytest.raises(PlanUnusable):
         plan_file.open_plan(path)
-    assert found.value.exit_code == 4
-    assert "nothing was done" in str(found.value)
-    return str(found.value)
+    assert error.value.exit_code == 4
+    assert "nothing was done" in str(error.value)
+    return str(error.value)
 
 
 def signed(text: str) -> str:
@@ -338,16 +338,16 @@ def test_a_newer_minor_version_may_add_fields_anywhere(tmp_path: Path) -> None:
 
 @made.FEW
 @given(made.plans(max_size=3))
-def test_the_header_is_read_without_the_rows(tmp_path_factory: pytest.TempPathFactory, whole: Plan) -> None:
+def test_the_header_is_read_without_the_rows(tmp_path_factory: pytest.TempPathFactory, plan_with_rows: Plan) -> None:
     """Cluster, expiry and digest are known before the actions."""
     path = tmp_path_factory.getbasetemp() / "header.json"
-    plan_file.write(whole, path)
+    plan_file.write(plan_with_rows, path)
     opened = plan_file.open_plan(path, proven=False)
     assert isinstance(opened, plan_file.PlanFile)
     header = opened.header
-    assert header.plan(whole.decisions) == whole
-    assert header.digest == plan_file.digest(whole)
-    assert header.summary["satisfied"] + header.summary["skipped"] <= len(whole.decisions)
+    assert header.plan(plan_with_rows.decisions) == plan_with_rows
+    assert header.digest == plan_file.digest(plan_with_rows)
+    assert header.summary["satisfied"] + header.summary["skipped"] <= len(plan_with_rows.decisions)
 
 
 VERDICT = LimitVerdict(

@@ -17,9 +17,9 @@ VALIDATOR = jsonschema.Draft202012Validator(plan_file.schema())
 
 @made.FEW
 @given(made.plans(max_size=3))
-def test_every_plan_fits_the_schema(whole: Plan) -> None:
+def test_every_plan_fits_the_schema(example: Plan) -> None:
     """With any content."""
-    VALIDATOR.validate(json.loads(plan_text(whole)))
+    VALIDATOR.validate(json.loads(plan_text(example)))
 
 
 def test_the_schema_is_valid() -> None:

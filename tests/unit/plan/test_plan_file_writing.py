@@ -57,12 +57,12 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     """`--out /dev/stdout` or a named pipe must not be replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    found: list[str] = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    texts: list[str] = []
+    reader = threading.Thread(target=lambda: texts.append(pipe.read_text()))
     reader.start()
     plan_file.write(plan(purge()), pipe)
     reader.join(timeout=30)
-    assert found == [plan_text(plan(purge()))]
+    assert texts == [plan_text(plan(purge()))]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
@@ -103,8 +103,10 @@ def test_a_limit_is_a_finite_number(limit: float) -> None:
 
 def test_satisfied_partitions_of_a_topic_share_a_line() -> None:
     """Most partitions are in sync: 5,000 partitions of a topic are one short line."""
-    many = plan(*[satisfied(f"LeaderPolicy/all/x[{n}]") for n in range(5000) if n != 7], satisfied("GroupRemoval/a/b"))
-    rows = json.loads(plan_text(many))["satisfied"]
+    large_plan = plan(
+        *[satisfied(f"LeaderPolicy/all/x[{n}]") for n in range(5000) if n != 7], satisfied("GroupRemoval/a/b")
+    )
+    rows = json.loads(plan_text(large_plan))["satisfied"]
     assert rows == [
         {"address": "GroupRemoval/a/b", "partitions": None},
         {"address": "LeaderPolicy/all/x", "partitions": "0-6,8-4999"},

@@ -30,12 +30,12 @@ def test_every_code_is_listed() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.parent.name)
 def test_the_recipe_of_the_digest_is_right(case: Path) -> None:
     """The code of the page runs on every golden plan."""
-    found = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert found
+    match = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert match
     scope: dict[str, object] = {}
-    exec(found[1], scope)
-    written = json.loads(case.read_text(encoding="utf-8"))
-    assert scope["digest"](written) == written["plan_digest"]  # type: ignore[operator]
+    exec(match[1], scope)
+    document = json.loads(case.read_text(encoding="utf-8"))
+    assert scope["digest"](document) == document["plan_digest"]  # type: ignore[operator]
 
 
 def test_every_field_of_the_header_is_explained() -> None:

@@ -187,8 +187,8 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
 def test_a_name_that_looks_like_a_glob_protects_itself_too() -> None:
     """Group ids are any text: app[blue] may mean the group with that name."""
     facts = snapshot(*(group(name) for name in ("app[blue]", "appb", "appx")))
-    found = planned(removal("app*"), facts, cluster=cluster(protect={"groups": ["app[blue]"]}))
-    assert [action.address.name for action in found.actions] == ["appx"]
+    result = planned(removal("app*"), facts, cluster=cluster(protect={"groups": ["app[blue]"]}))
+    assert [action.address.name for action in result.actions] == ["appx"]
 
 
 def test_a_protected_group_is_blocked_by_name_and_skipped_by_pattern() -> None:

@@ -42,14 +42,14 @@ def rechecked(
     return recheck.recheck(examples.plan(action), cluster(**(spec or {})), (), snapshot(*facts, **changes), now_ms)
 
 
-def ending(action: Any, *facts: Facts, **changes: Any) -> tuple[Status, str] | None:
+def ending_of(action: Any, *facts: Facts, **changes: Any) -> tuple[Status, str] | None:
     """Return how an action ends before any request; None if it remains."""
-    found = rechecked(action, *facts, **changes)
-    if found.remaining:
-        assert found.remaining == (action,)
-        assert found.outcomes == ()
+    result = rechecked(action, *facts, **changes)
+    if result.remaining:
+        assert result.remaining == (action,)
+        assert result.outcomes == ()
         return None
-    (outcome,) = found.outcomes
+    (outcome,) = result.outcomes
     assert outcome == Outcome(action=action, status=outcome.status, detail=outcome.detail)
     assert outcome.detail, "every end says why"
     return outcome.status, outcome.detail
@@ -98,19 +98,19 @@ def test_a_plan_with_an_invalid_selector_is_unusable() -> None:
 def test_one_partition_may_be_purged_and_get_its_leader() -> None:
     """Two operations on one partition are two subjects."""
     actions = (purge(), election("orders", 3))
-    found = recheck.recheck(
+    result = recheck.recheck(
         examples.plan(*actions), cluster(), (), snapshot(orders(leader=2), topic(partitions=4)), LATER_MS
     )
-    assert len(found.remaining) == 2
+    assert len(result.remaining) == 2
 
 
 def test_one_failure_hides_no_other_action() -> None:
     """Each action has its own outcome, in the order of the plan."""
     facts = snapshot(orders(3), orders(4, log_start=LOST), orders(5), topic(partitions=6))
     actions = [purge(partition=number) for number in (3, 4, 5)]
-    found = recheck.recheck(examples.plan(*actions), cluster(), (), facts, LATER_MS)
-    assert found.remaining == (actions[0], actions[2])
-    assert [outcome.action for outcome in found.outcomes] == [actions[1]]
+    result = recheck.recheck(examples.plan(*actions), cluster(), (), facts, LATER_MS)
+    assert result.remaining == (actions[0], actions[2])
+    assert [outcome.action for outcome in result.outcomes] == [actions[1]]
 
 
 # --- DeleteRecords
@@ -121,24 +121,24 @@ def orders(number: int = 3, **facts: Any) -> PartitionFacts:
     return partition(number, **({"log_start": 1000, "end": 250_000} | facts))
 
 
-def purged(action: DeleteRecords | None = None, *facts: Facts, **changes: Any) -> tuple[Status, str] | None:
+def ending_of_purge(action: DeleteRecords | None = None, *facts: Facts, **changes: Any) -> tuple[Status, str] | None:
     """Return how a purge of orders[3] ends with these facts."""
     about = {
         key: changes.pop(key) for key in tuple(changes) if key in PartitionFacts.__dataclass_fields__ or key == "end"
     }
-    return ending(action or purge(), orders(**about), topic(partitions=4), *facts, **changes)
+    return ending_of(action or purge(), orders(**about), topic(partitions=4), *facts, **changes)
 
 
 def test_a_purge_remains_if_all_facts_hold() -> None:
-    assert purged() is None
-    assert purged(log_start=98_212) is None
-    assert purged(end=250_000, readers_below=98_213) is None
+    assert ending_of_purge() is None
+    assert ending_of_purge(log_start=98_212) is None
+    assert ending_of_purge(end=250_000, readers_below=98_213) is None
 
 
 @pytest.mark.parametrize("log_start", [98_213, 98_214])
 def test_a_purge_of_another_client_is_satisfied(log_start: int) -> None:
     """Also if it removed more."""
-    assert purged(log_start=log_start) == (Status.SATISFIED, f"the log start is {log_start} already")
+    assert ending_of_purge(log_start=log_start) == (Status.SATISFIED, f"the log start is {log_start} already")
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_a_purge_of_another_client_is_satisfied(log_start: int) -> None:
     ],
 )
 def test_a_purge_is_stale_after_a_change(facts: dict[str, Any], detail: str) -> None:
-    assert purged(**facts) == (Status.STALE, detail)
+    assert ending_of_purge(**facts) == (Status.STALE, detail)
 
 
 def test_a_consumer_at_the_target_does_not_block() -> None:
-    assert purged(readers=(reader("new", 98_213),)) is None
+    assert ending_of_purge(readers=(reader("new", 98_213),)) is None
 
 
 @pytest.mark.parametrize(
@@ -189,76 +189,76 @@ def test_a_consumer_at_the_target_does_not_block() -> None:
 )
 def test_a_purge_with_unread_facts_fails_without_a_request(facts: dict[str, Any]) -> None:
     """Nothing rests on what is not known."""
-    found = purged(**facts)
-    assert found is not None
-    assert found[0] is Status.FAILED
+    result = ending_of_purge(**facts)
+    assert result is not None
+    assert result[0] is Status.FAILED
 
 
 def test_unread_facts_are_named() -> None:
     """The outcome has the subject and the reason, as in the plan."""
-    assert purged(readers=LOST) == (
+    assert ending_of_purge(readers=LOST) == (
         Status.FAILED,
         "the consumers of orders[3] could not be read: broker 2 did not answer",
     )
-    assert purged(readers_below=5) == (Status.FAILED, "consumers were not looked for up to 98213")
-    assert purged(log_start=LOST) == (
+    assert ending_of_purge(readers_below=5) == (Status.FAILED, "consumers were not looked for up to 98213")
+    assert ending_of_purge(log_start=LOST) == (
         Status.FAILED,
         "the log start of orders[3] could not be read: broker 2 did not answer",
     )
-    assert purged(purge(every_ms=1), last_purge_ms=LOST) == (
+    assert ending_of_purge(purge(every_ms=1), last_purge_ms=LOST) == (
         Status.FAILED,
         "when orders[3] was last purged could not be read: broker 2 did not answer",
     )
 
 
 def test_an_unread_cleanup_policy_fails_and_a_compacted_topic_is_stale() -> None:
-    assert ending(purge(), orders(), topic(partitions=4, cleanup_policy=LOST))[0] is Status.FAILED  # type: ignore[index]
-    found = ending(purge(), orders(), topic(partitions=4, cleanup_policy=frozenset({"compact"})))
-    assert found is not None
-    assert found[0] is Status.STALE
-    assert "cleanup.policy of orders is compact" in found[1]
+    assert ending_of(purge(), orders(), topic(partitions=4, cleanup_policy=LOST))[0] is Status.FAILED  # type: ignore[index]
+    result = ending_of(purge(), orders(), topic(partitions=4, cleanup_policy=frozenset({"compact"})))
+    assert result is not None
+    assert result[0] is Status.STALE
+    assert "cleanup.policy of orders is compact" in result[1]
 
 
 def test_a_missing_topic_or_partition_is_stale_only_if_the_list_is_complete() -> None:
-    assert ending(purge()) == (Status.STALE, "topic orders is gone")
-    assert ending(purge(), topics_incomplete=LOST) == (
+    assert ending_of(purge()) == (Status.STALE, "topic orders is gone")
+    assert ending_of(purge(), topics_incomplete=LOST) == (
         Status.FAILED,
         "topic orders is not listed, but the list is incomplete: broker 2 did not answer",
     )
-    assert ending(purge(), topic(partitions=3)) == (Status.STALE, "orders[3] is gone: the topic has 3 partitions")
-    assert ending(purge(), topic(partitions=2)) == (Status.STALE, "orders[3] is gone: the topic has 2 partitions")
-    assert ending(purge(), topic(partitions=1)) == (Status.STALE, "orders[3] is gone: the topic has 1 partition")
-    missing = ending(purge(), topic(partitions=4))
+    assert ending_of(purge(), topic(partitions=3)) == (Status.STALE, "orders[3] is gone: the topic has 3 partitions")
+    assert ending_of(purge(), topic(partitions=2)) == (Status.STALE, "orders[3] is gone: the topic has 2 partitions")
+    assert ending_of(purge(), topic(partitions=1)) == (Status.STALE, "orders[3] is gone: the topic has 1 partition")
+    missing = ending_of(purge(), topic(partitions=4))
     assert missing is not None
     assert missing[0] is Status.FAILED
-    uncounted = ending(purge(), topic(partitions=LOST))
+    uncounted = ending_of(purge(), topic(partitions=LOST))
     assert uncounted is not None
     assert uncounted[0] is Status.FAILED
 
 
 def test_present_protections_apply() -> None:
     """The protections at the time of the plan do not matter."""
-    assert purged(spec={"protect": {"topics": ["ord*"]}}) == (
+    assert ending_of_purge(spec={"protect": {"topics": ["ord*"]}}) == (
         Status.BLOCKED,
         "topic orders is protected by Cluster/prod-eu (manifests/cluster.yaml:1): ord*",
     )
-    journal = purged(spec={"journal": {"topic": "orders"}})
+    journal = ending_of_purge(spec={"journal": {"topic": "orders"}})
     assert journal is not None
     assert journal[0] is Status.BLOCKED
 
 
 def test_no_plan_file_truncates_a_system_topic() -> None:
     """Also if an edited file has such an action."""
-    found = ending(purge("__consumer_offsets"), orders(topic="__consumer_offsets"), topic("__consumer_offsets", 4))
-    assert found is not None
-    assert found[0] is Status.BLOCKED
-    internal = ending(purge(), orders(), topic(partitions=4, internal=True))
+    result = ending_of(purge("__consumer_offsets"), orders(topic="__consumer_offsets"), topic("__consumer_offsets", 4))
+    assert result is not None
+    assert result[0] is Status.BLOCKED
+    internal = ending_of(purge(), orders(), topic(partitions=4, internal=True))
     assert internal is not None
     assert internal[0] is Status.BLOCKED
 
 
 @pytest.mark.parametrize(
-    ("standing", "status", "detail"),
+    ("positions", "status", "detail"),
     [
         ((reader("billing", 98_213),), None, ""),
         ((reader("billing", 98_213, topic_id=None),), None, ""),
@@ -283,21 +283,21 @@ def test_no_plan_file_truncates_a_system_topic() -> None:
     ],
 )
 def test_each_named_group_must_be_at_the_target_or_above(
-    standing: tuple[Any, ...], status: Status | None, detail: str
+    positions: tuple[Any, ...], status: Status | None, detail: str
 ) -> None:
     """A named group that is missing or moved back makes the purge stale."""
-    found = purged(purge(named=("billing",)), group("billing"), readers=standing)
+    result = ending_of_purge(purge(named=("billing",)), group("billing"), readers=positions)
     if status is None:
-        assert found is None
+        assert result is None
     else:
-        assert found is not None
-        assert found[0] is status
-        assert found[1].startswith(detail)
+        assert result is not None
+        assert result[0] is status
+        assert result[1].startswith(detail)
 
 
 def test_all_named_groups_are_checked() -> None:
-    found = purged(purge(named=("a", "b")), readers=(reader("a", 98_213), reader("b", 5)))
-    assert found == (Status.STALE, 'group "b" is at 5 now, below the target 98213')
+    result = ending_of_purge(purge(named=("a", "b")), readers=(reader("a", 98_213), reader("b", 5)))
+    assert result == (Status.STALE, 'group "b" is at 5 now, below the target 98213')
 
 
 @pytest.mark.parametrize(
@@ -307,28 +307,28 @@ def test_all_named_groups_are_checked() -> None:
 def test_an_accepted_consumer_may_not_fall_further_behind(committed: int, detail: str | None) -> None:
     """It would skip more records than in the review."""
     action = purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))
-    found = purged(action, readers=(reader("late", committed),))
-    assert found == (None if detail is None else (Status.STALE, detail))
+    result = ending_of_purge(action, readers=(reader("late", committed),))
+    assert result == (None if detail is None else (Status.STALE, detail))
 
 
 def test_an_accepted_consumer_that_is_missing_does_not_block() -> None:
-    assert purged(purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))) is None
+    assert ending_of_purge(purge(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("late", 52_000),))) is None
 
 
 def test_excepted_groups_are_not_checked() -> None:
     """Neither their positions nor their hidden types count; all other groups do."""
     action = purge(except_groups=("console-*",))
     carts = group("console-9", type=GroupType.SHARE)
-    assert purged(action, carts, readers=(reader("console-1", 5),)) is None
-    assert purged(action, carts, readers=(reader("console-1", 5), reader("zzz", 5))) is not None
+    assert ending_of_purge(action, carts, readers=(reader("console-1", 5),)) is None
+    assert ending_of_purge(action, carts, readers=(reader("console-1", 5), reader("zzz", 5))) is not None
 
 
 def test_a_new_hidden_group_makes_the_purge_stale() -> None:
     """Its position is unknown."""
-    found = purged(None, group("carts", type=GroupType.SHARE))
-    assert found is not None
-    assert found[0] is Status.STALE
-    unknown = purged(None, group("carts", type=LOST))
+    result = ending_of_purge(None, group("carts", type=GroupType.SHARE))
+    assert result is not None
+    assert result[0] is Status.STALE
+    unknown = ending_of_purge(None, group("carts", type=LOST))
     assert unknown is not None
     assert unknown[0] is Status.FAILED
 
@@ -340,12 +340,12 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
         purge(partition=4),
     )
     facts = snapshot(orders(3), orders(4), topic(partitions=5), group("carts", type=GroupType.SHARE))
-    found = recheck.recheck(examples.plan(*actions), cluster(), (), facts, LATER_MS)
-    assert found.remaining == actions[:1]
+    result = recheck.recheck(examples.plan(*actions), cluster(), (), facts, LATER_MS)
+    assert result.remaining == actions[:1]
 
 
 @pytest.mark.parametrize(
-    ("last", "status"),
+    ("last_purge", "status"),
     [
         (None, None),
         (LATER_MS - 30 * SECOND - 1, None),
@@ -354,24 +354,24 @@ def test_actions_of_one_plan_have_separate_guards() -> None:
         (LOST, Status.FAILED),
     ],
 )
-def test_the_purge_interval_must_be_over(last: Any, status: Status | None) -> None:
+def test_the_purge_interval_must_be_over(last_purge: Any, status: Status | None) -> None:
     """The clock of the apply counts, not that of the plan."""
-    found = purged(purge(every_ms=30 * SECOND), last_purge_ms=last)
-    assert (None if found is None else found[0]) is status
+    result = ending_of_purge(purge(every_ms=30 * SECOND), last_purge_ms=last_purge)
+    assert (None if result is None else result[0]) is status
     if status is Status.WAITING:
-        assert found is not None
-        assert found[1].endswith("purges of a partition are at least 30s apart")
+        assert result is not None
+        assert result[1].endswith("purges of a partition are at least 30s apart")
 
 
 def test_without_an_interval_the_journal_does_not_matter() -> None:
-    assert purged(last_purge_ms=LOST) is None
+    assert ending_of_purge(last_purge_ms=LOST) is None
 
 
 # --- DeleteGroup
 
 
 def test_a_removal_remains_if_all_facts_hold() -> None:
-    assert ending(removal(), group()) is None
+    assert ending_of(removal(), group()) is None
 
 
 @pytest.mark.parametrize(
@@ -406,30 +406,30 @@ def test_a_removal_remains_if_all_facts_hold() -> None:
 )
 def test_a_removal_ends_after_a_change(facts: dict[str, Any], status: Status, detail: str) -> None:
     """A member, a commit (the same offset again is only in the commit log), another type, no group."""
-    found = ending(removal(), group(**facts))
-    assert found is not None
-    assert found[0] is status
-    assert found[1].startswith(detail)
+    result = ending_of(removal(), group(**facts))
+    assert result is not None
+    assert result[0] is status
+    assert result[1].startswith(detail)
 
 
 def test_without_evidence_the_commit_log_is_not_read() -> None:
     """The policy has idleFor: 0s."""
     action = removal(idle_for_ms=0, newest_record=None, last_activity_ms=None)
-    assert ending(action, group(newest_record=LOST, idle=LOST)) is None
-    assert ending(action, group(newest_record=(1, 1))) is None
+    assert ending_of(action, group(newest_record=LOST, idle=LOST)) is None
+    assert ending_of(action, group(newest_record=(1, 1))) is None
 
 
 def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
-    assert ending(removal()) == (Status.SATISFIED, "gone already")
-    found = ending(removal(), groups_incomplete=LOST)
-    assert found is not None
-    assert found[0] is Status.FAILED
+    assert ending_of(removal()) == (Status.SATISFIED, "gone already")
+    result = ending_of(removal(), groups_incomplete=LOST)
+    assert result is not None
+    assert result[0] is Status.FAILED
 
 
 def test_a_group_that_is_protected_now_is_blocked() -> None:
-    found = ending(removal(), group(), spec={"protect": {"groups": ["old-*"]}})
-    assert found is not None
-    assert found[0] is Status.BLOCKED
+    result = ending_of(removal(), group(), spec={"protect": {"groups": ["old-*"]}})
+    assert result is not None
+    assert result[0] is Status.BLOCKED
 
 
 # --- ElectLeader
@@ -467,9 +467,9 @@ def payments(**facts: Any) -> PartitionFacts:
 def test_a_preferred_election(
     facts: dict[str, Any], brokers: tuple[int, ...], status: Status | None, detail: str
 ) -> None:
-    found = ending(election(), payments(**facts), brokers=brokers)
-    assert (None if found is None else found[0]) is status
-    assert found is None or found[1].startswith(detail)
+    result = ending_of(election(), payments(**facts), brokers=brokers)
+    assert (None if result is None else result[0]) is status
+    assert result is None or result[1].startswith(detail)
 
 
 @pytest.mark.parametrize(
@@ -487,30 +487,30 @@ def test_an_unclean_election(
     """It remains only without a leader and without an in-sync replica."""
     action = election(unclean=True)
     assert action.election is Election.UNCLEAN
-    found = rechecked(
+    result = rechecked(
         action,
         payments(**({"leader": None, "in_sync": (2,)} | facts)),
         brokers=brokers,
         spec={"limits": {"uncleanElections": 1}},
     )
     if status is None:
-        assert found.remaining == (action,)
+        assert result.remaining == (action,)
         return
-    (outcome,) = found.outcomes
+    (outcome,) = result.outcomes
     assert outcome.status is status
     assert outcome.detail.startswith(detail)
 
 
 def test_a_protected_topic_gets_no_unclean_election() -> None:
     facts = payments(leader=None, in_sync=())
-    found = ending(election(unclean=True), facts, spec={"protect": {"topics": ["payments"]}})
-    assert found is not None
-    assert found[0] is Status.BLOCKED
-    assert ending(election(), payments(), spec={"protect": {"topics": ["payments"]}}) is None
+    result = ending_of(election(unclean=True), facts, spec={"protect": {"topics": ["payments"]}})
+    assert result is not None
+    assert result[0] is Status.BLOCKED
+    assert ending_of(election(), payments(), spec={"protect": {"topics": ["payments"]}}) is None
 
 
 def test_an_election_of_a_deleted_topic_is_stale() -> None:
-    assert ending(election()) == (Status.STALE, "topic payments is gone")
+    assert ending_of(election()) == (Status.STALE, "topic payments is gone")
 
 
 # --- limits and waivers as they stand now
@@ -525,28 +525,28 @@ def test_limits_count_the_remaining_actions() -> None:
         partition(topic="other", log_start=1000, end=250_000),
         topic(partitions=5, records=10**6),
     )
-    found = recheck.recheck(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts, LATER_MS)
-    assert len(found.remaining) == 2
-    refused = [verdict for verdict in found.limits if not verdict.passed]
+    result = recheck.recheck(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts, LATER_MS)
+    assert len(result.remaining) == 2
+    refused = [verdict for verdict in result.limits if not verdict.passed]
     assert "topics" in [verdict.id for verdict in refused]
-    done = replace(
+    facts_after = replace(
         facts,
         partitions={
             **facts.partitions,
             TopicPartition("other", 0): partition(topic="other", log_start=98_213, end=250_000),
         },
     )
-    again = recheck.recheck(examples.plan(*actions), cluster(limits={"topics": 1}), (), done, LATER_MS)
-    assert next(verdict for verdict in again.limits if verdict.id == "topics").passed
+    second_result = recheck.recheck(examples.plan(*actions), cluster(limits={"topics": 1}), (), facts_after, LATER_MS)
+    assert next(verdict for verdict in second_result.limits if verdict.id == "topics").passed
 
 
 def test_records_that_expired_do_not_count() -> None:
     """The share counts the records that this apply deletes."""
     facts = (orders(log_start=90_000), topic(partitions=4, records=10_000))
-    found = rechecked(purge(), *facts)
-    share = next(verdict for verdict in found.limits if verdict.id == "recordsPercentPerTopic")
+    result = rechecked(purge(), *facts)
+    share = next(verdict for verdict in result.limits if verdict.id == "recordsPercentPerTopic")
     assert share.observed == pytest.approx(82.13)
-    assert found.remaining == (purge(),)
+    assert result.remaining == (purge(),)
 
 
 def test_waivers_must_be_valid_at_the_apply() -> None:
@@ -554,8 +554,8 @@ def test_waivers_must_be_valid_at_the_apply() -> None:
     facts = snapshot(orders(), topic(partitions=4, records=100_000), cluster_records=10**7, observed_at_ms=LATER_MS)
     for expires, passed in (("2026-11-21T10:00:30Z", False), ("2026-11-21T10:02:00Z", True)):
         allowed = waiver("RetentionFloor/orders-gdpr", "recordsPercentPerTopic", 100, expires=expires)
-        found = recheck.recheck(examples.plan(purge()), cluster(), (allowed,), facts, LATER_MS)
-        assert next(v for v in found.limits if v.id == "recordsPercentPerTopic").passed is passed
+        result = recheck.recheck(examples.plan(purge()), cluster(), (allowed,), facts, LATER_MS)
+        assert next(v for v in result.limits if v.id == "recordsPercentPerTopic").passed is passed
 
 
 # --- needs
@@ -575,11 +575,11 @@ def test_the_recheck_requests_only_the_subjects_of_the_plan() -> None:
         election("d", 7),
     )
     needs = recheck.scan_request(plan)
-    seen = [
+    requested = [
         ([s.text for s in n.topics], n.partitions, n.offsets, n.readers, n.named_groups, n.last_purge, n.instants_ms)
         for n in needs.topics
     ]
-    assert seen == [
+    assert requested == [
         (["d"], frozenset({7}), False, False, frozenset(), False, ()),
         (["a"], frozenset({0, 2}), True, True, frozenset({"billing"}), True, ()),
         (["b", "c"], frozenset({1}), True, True, frozenset(), False, ()),

@@ -64,20 +64,20 @@ def test_a_reviewed_action_is_the_same_object(action: Decision) -> None:
 
 def test_the_intersection_holds_one_decision_of_each_side() -> None:
     """The next decision is read only when the previous result was taken."""
-    asked: list[str] = []
+    read_names: list[str] = []
 
-    def told(name: str) -> Iterator[DeleteRecords]:
+    def read_decisions(name: str) -> Iterator[DeleteRecords]:
         for number in range(3):
-            asked.append(f"{name} {number}")
+            read_names.append(f"{name} {number}")
             yield purge(partition=number)
 
-    taken = intersect(told("planned"), told("reviewed"))
-    assert asked == []
-    next(taken)
-    assert asked == ["reviewed 0", "planned 0"]
-    next(taken)
-    assert asked == ["reviewed 0", "planned 0", "planned 1", "reviewed 1"]
-    assert len(list(taken)) == 1
+    intersection = intersect(read_decisions("planned"), read_decisions("reviewed"))
+    assert read_names == []
+    next(intersection)
+    assert read_names == ["reviewed 0", "planned 0"]
+    next(intersection)
+    assert read_names == ["reviewed 0", "planned 0", "planned 1", "reviewed 1"]
+    assert len(list(intersection)) == 1
 
 
 @pytest.mark.parametrize("action", [purge(), removal(), election()])
@@ -99,8 +99,8 @@ def test_a_reviewed_plan_of_another_cluster_allows_nothing(action: Action) -> No
 
 def test_decisions_without_an_action_stay() -> None:
     """They need no review."""
-    others = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
-    assert restrict_to(plan(*others), plan()) == plan(*others)
+    decisions = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
+    assert restrict_to(plan(*decisions), plan()) == plan(*decisions)
 
 
 def test_a_removal_with_a_shorter_idle_time_is_beyond_review() -> None:
@@ -112,8 +112,8 @@ def test_a_removal_with_a_shorter_idle_time_is_beyond_review() -> None:
 
 def test_the_header_of_the_plan_stays() -> None:
     """Instant, expiry and source are those of the plan, not of the reviewed plan."""
-    made = plan(purge(), expires_at_ms=5, incomplete=("x",))
-    assert restrict_to(made, plan(purge(), expires_at_ms=1, observed_at_ms=0)) == made
+    planned = plan(purge(), expires_at_ms=5, incomplete=("x",))
+    assert restrict_to(planned, plan(purge(), expires_at_ms=1, observed_at_ms=0)) == planned
 
 
 def test_a_higher_floor_is_lowered_to_the_reviewed_one() -> None:
@@ -146,8 +146,8 @@ def test_a_log_that_starts_lower_than_reviewed_is_beyond_review() -> None:
 
 def test_a_log_that_was_cut_since_the_review_is_beyond_it() -> None:
     """After an unclean election other records have the lost offsets."""
-    why = beyond(purge(end=249_999), purge())
-    assert why.startswith("the log was cut: it ends at 249999, it ended at 250000")
+    reason = beyond(purge(end=249_999), purge())
+    assert reason.startswith("the log was cut: it ends at 249999, it ended at 250000")
 
 
 def test_a_recreated_topic_is_beyond_review() -> None:
@@ -197,15 +197,15 @@ def test_a_group_that_changed_is_beyond_review() -> None:
 
 
 def test_a_group_with_a_longer_idle_time_stays() -> None:
-    older = removal(last_activity_ms=1)
-    assert restricted(older, removal()) == older
+    idle_longer = removal(last_activity_ms=1)
+    assert restricted(idle_longer, removal()) == idle_longer
 
 
 def test_other_replicas_or_another_election_are_beyond_review() -> None:
     moved = election(replicas=(1, 3, 2))
     assert beyond(moved, election()) == "the replicas are not those of the reviewed plan"
-    again = election(topic_id=OTHER_ID)
-    assert beyond(again, election()) == "the replicas are not those of the reviewed plan"
+    recreated = election(topic_id=OTHER_ID)
+    assert beyond(recreated, election()) == "the replicas are not those of the reviewed plan"
     assert beyond(election(unclean=True), election()) == "the reviewed election is preferred, this one is unclean"
     assert "election" in beyond(election(replicas=(2, 1, 3), leader_wanted=2), election())
 
@@ -242,11 +242,11 @@ def test_a_forged_address_allows_nothing(action: Action, disguised: Action) -> N
 @pytest.mark.parametrize("order", [1, -1])
 def test_each_action_is_compared_with_the_one_at_its_address(order: int) -> None:
     """Both lists are sorted by address, and each may have addresses that the other one lacks."""
-    ours = plan(*(purge(name, before_offset=99_000) for name in "bdfh"), removal("m"), removal("q"))
-    theirs = plan(*(purge(name) for name in ("a", "b", "c", "f", "z")[::order]), removal("q"), removal("a"))
-    kept = {action.address.name: action for action in restrict_to(ours, theirs).actions}
-    assert kept.keys() == {"b", "f", "q"}
-    assert all(action.before_offset == 98_213 for action in kept.values() if isinstance(action, DeleteRecords))
+    planned = plan(*(purge(name, before_offset=99_000) for name in "bdfh"), removal("m"), removal("q"))
+    reviewed = plan(*(purge(name) for name in ("a", "b", "c", "f", "z")[::order]), removal("q"), removal("a"))
+    by_name = {action.address.name: action for action in restrict_to(planned, reviewed).actions}
+    assert by_name.keys() == {"b", "f", "q"}
+    assert all(action.before_offset == 98_213 for action in by_name.values() if isinstance(action, DeleteRecords))
 
 
 def test_a_saved_plan_restricts_like_the_plan_itself(tmp_path: Path) -> None:
@@ -296,8 +296,8 @@ def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[
 def test_equal_plans_have_no_differences() -> None:
     """Facts that only show the time are no difference."""
     moved = SourceLocation("moved.yaml", 1, 1)
-    seen = {"log_start": 2000, "high_watermark": 300_000, "leader": 2, "in_sync": (2,)}
-    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=moved, **seen)
+    observed = {"log_start": 2000, "high_watermark": 300_000, "leader": 2, "in_sync": (2,)}
+    later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=moved, **observed)
     assert entries((purge(), removal(), election()), (later, removal(), election())) == []
     assert list(compare(plan(), plan()).entries()) == []
 
@@ -325,11 +325,13 @@ def test_each_type_of_difference() -> None:
 
 def test_a_comparison_has_both_plans_and_both_actions() -> None:
     old, new = plan(purge()), plan(purge(before_offset=99_000))
-    found = compare(old, new)
-    assert (found.old, found.new) == (old, new)
-    assert list(found.entries()) == [ActionDiff(purge().address, Change.LARGER, purge(), purge(before_offset=99_000))]
-    (gone,) = compare(plan(purge()), plan()).entries()
-    assert (gone.old, gone.new, gone.details) == (purge(), None, ())
+    comparison = compare(old, new)
+    assert (comparison.old, comparison.new) == (old, new)
+    assert list(comparison.entries()) == [
+        ActionDiff(purge().address, Change.LARGER, purge(), purge(before_offset=99_000))
+    ]
+    (entry,) = compare(plan(purge()), plan()).entries()
+    assert (entry.old, entry.new, entry.details) == (purge(), None, ())
     (appeared,) = compare(plan(), plan(purge())).entries()
     assert (appeared.old, appeared.new, appeared.details) == (None, purge(), ())
 
@@ -372,14 +374,14 @@ def test_another_operation_at_one_address_is_a_change() -> None:
 
 def test_plans_are_compared_as_streams() -> None:
     """One pass over both plans never holds a million actions twice."""
-    taken: list[str] = []
+    read_names: list[str] = []
 
     def streaming(side: str) -> Any:
         for number in range(100):
-            taken.append(side)
+            read_names.append(side)
             yield purge(partition=number, before_offset=98_213 if side == "old" else 98_214)
 
     differences = diff_actions(streaming("old"), streaming("new"))
     assert next(differences).address == Address("RetentionFloor", "orders-gdpr", "orders", 0)
-    assert len(taken) <= 4
+    assert len(read_names) <= 4
     assert len(list(differences)) == 99

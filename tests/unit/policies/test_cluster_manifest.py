@@ -9,24 +9,24 @@ from tests.unit.manifest.broken import cluster, manifest
 from tests.unit.manifest.checking import outcome
 
 
-def found_in(text: str) -> tuple[Diagnostic, ...]:
-    _, found = outcome({"cluster.yaml": text})
-    return tuple(each for each in found if each.code != "M403")
+def diagnostics_of(text: str) -> tuple[Diagnostic, ...]:
+    _, diagnostics = outcome({"cluster.yaml": text})
+    return tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != "M403")
 
 
 def codes(text: str) -> list[str]:
-    return [each.code for each in found_in(text)]
+    return [diagnostic.code for diagnostic in diagnostics_of(text)]
 
 
-def made(text: str) -> Cluster:
-    loaded, found = outcome({"cluster.yaml": text})
-    assert loaded is not None, found
+def load_cluster(text: str) -> Cluster:
+    loaded, diagnostics = outcome({"cluster.yaml": text})
+    assert loaded is not None, diagnostics
     return loaded.for_cluster().cluster
 
 
 def test_every_field_of_the_design() -> None:
     """The fields of the example have the values that its comments describe."""
-    spec = made(
+    spec = load_cluster(
         cluster(
             "client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: SCRAM-SHA-512\n  sasl.username: reconciler\n"
             "  sasl.password: ${env:KAFKA_PASSWORD}\n  socket.keepalive.enable: true\n  retries: 3\n"
@@ -47,7 +47,7 @@ def test_every_field_of_the_design() -> None:
 
 def test_limits_have_the_defaults_of_the_design() -> None:
     """ "per plan; the values shown are the defaults"; "journal … default: a file"."""
-    spec = made(cluster()).spec
+    spec = load_cluster(cluster()).spec
     assert spec.limits.model_dump(by_alias=True) == {
         "topics": 50,
         "recordsPercentPerTopic": 90,
@@ -117,7 +117,7 @@ def test_invalid_servers(server: str, expected: str) -> None:
 @pytest.mark.parametrize("value", ["hunter2", "'a ${env:X}'", "'${env:X}y'", "7", "true", "'${X}'"])
 def test_a_literal_secret_is_refused(name: str, value: str) -> None:
     """ "a literal secret is refused", with its position, and no output shows it."""
-    (only,) = found_in(cluster(f"client:\n  {name}: {value}"))
+    (only,) = diagnostics_of(cluster(f"client:\n  {name}: {value}"))
     assert only.code == "M211"
     assert (only.location.line, only.location.column) == (8, 5 + len(name) + 2)
     assert "hunter2" not in str(only)
@@ -127,7 +127,7 @@ def test_a_literal_secret_is_refused(name: str, value: str) -> None:
 def test_credentials_in_a_url_are_a_secret() -> None:
     """A URL may contain a password."""
     text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://me:hunter2@idp/token'}")
-    (only,) = found_in(text)
+    (only,) = diagnostics_of(text)
     assert only.code == "M211"
     assert "hunter2" not in str(only)
     assert codes(text.replace("me:hunter2@", "")) == []

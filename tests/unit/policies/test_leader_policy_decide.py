@@ -129,9 +129,9 @@ def test_partitions_below_the_tolerance_are_satisfied() -> None:
 def test_a_leaderless_partition_is_never_tolerated() -> None:
     """It is offline, and it does not count as led by another broker."""
     offline = preferring(0, (1, 2), None)
-    led = [preferring(number, (1, 2), 1) for number in (1, 2, 3, 4)]
-    assert elected_partitions(100, offline, *led) == ["orders[0]"]
-    assert elected_partitions(30, offline, preferring(5, (1, 2), 2), *led[:3]) == ["orders[0]"]
+    partitions = [preferring(number, (1, 2), 1) for number in (1, 2, 3, 4)]
+    assert elected_partitions(100, offline, *partitions) == ["orders[0]"]
+    assert elected_partitions(30, offline, preferring(5, (1, 2), 2), *partitions[:3]) == ["orders[0]"]
 
 
 def test_a_small_tolerance_counts() -> None:
@@ -280,11 +280,11 @@ def test_each_unread_leader_counts_once_as_preferred() -> None:
 
     With one unread partition more that exceeds 20 percent, with two it does not.
     """
-    known = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
-    doubtful = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
-    assert len(elected_partitions(20, *known)) == 1
-    assert elected_partitions(20, *known, doubtful[0]) == elected_partitions(20, *known)
-    assert elected_partitions(20, *known, *doubtful) == []
+    known_partitions = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
+    unread_partitions = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
+    assert len(elected_partitions(20, *known_partitions)) == 1
+    assert elected_partitions(20, *known_partitions, unread_partitions[0]) == elected_partitions(20, *known_partitions)
+    assert elected_partitions(20, *known_partitions, *unread_partitions) == []
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ def test_every_field_of_the_design() -> None:
     assert isinstance(policy, LeaderPolicy)
     assert policy.spec.election is Election.PREFERRED
     assert policy.spec.tolerance == 0
-    (same,) = accepted(leaders('topics: ["*"]')).policies
-    assert isinstance(same, LeaderPolicy)
-    assert same.spec == policy.spec
+    (with_defaults,) = accepted(leaders('topics: ["*"]')).policies
+    assert isinstance(with_defaults, LeaderPolicy)
+    assert with_defaults.spec == policy.spec
 
 
 def test_internal_topics_are_selected() -> None:

@@ -354,11 +354,11 @@ def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
 ) -> None:
     """Internal and system topics, and topics whose cleanup policy does not delete."""
     policy = floor(keep={"last": 10})
-    known = snapshot(partition(topic=name, at={DAY: 100}), topic(name, **facts))
-    (by_name,) = policy.decide({name: True}, known)
+    facts_of_topic = snapshot(partition(topic=name, at={DAY: 100}), topic(name, **facts))
+    (by_name,) = policy.decide({name: True}, facts_of_topic)
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", name), code)
-    (by_pattern,) = policy.decide({name: False}, known)
+    (by_pattern,) = policy.decide({name: False}, facts_of_topic)
     assert by_pattern == Skipped(address=by_name.address, reason=by_name.reason)
 
 
@@ -407,8 +407,8 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
     assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
     assert exact[1].declared_at == floor(keep={"last": 1}).declared_at
     assert mentions(exact[1].reason, "orders", "1", "7")
-    found = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
-    assert isinstance(found[1], Skipped)
+    decisions = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
+    assert isinstance(decisions[1], Skipped)
 
 
 def test_partition_number_equal_to_the_count_is_missing() -> None:
@@ -428,8 +428,8 @@ def test_a_group_behind_the_floor_blocks_and_is_named() -> None:
     assert decision.code == "B204"
     assert mentions(decision.reason, '"billing"', "5", "35 records", "40", "1 more")
     assert "consumers: clamp" in decision.next_step
-    many = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
-    assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=many)).reason, "1,002 more")
+    all_readers = (*readers, reader("d", 6), *(reader(f"e{number:04d}", 7) for number in range(1000)))
+    assert mentions(blocked({"last": 60}, partition(at={DAY: 100}, readers=all_readers)).reason, "1,002 more")
 
 
 def test_a_group_exactly_at_the_floor_is_not_behind() -> None:
@@ -502,9 +502,11 @@ def test_excepted_groups_do_not_clamp() -> None:
     )
     assert action.before_offset == 20
     assert action.guard.accepted == (AcceptedLag("console-1", 5),)
-    same = (reader("console-1", 20), reader("billing", 20))
-    level = acted({"last": 60}, partition(at={DAY: 100}, readers=same), exceptGroups=["console-*"], consumers="clamp")
-    assert level.guard.accepted == (), "who stands at the clamp skips nothing"
+    at_clamp = (reader("console-1", 20), reader("billing", 20))
+    action = acted(
+        {"last": 60}, partition(at={DAY: 100}, readers=at_clamp), exceptGroups=["console-*"], consumers="clamp"
+    )
+    assert action.guard.accepted == (), "a group at the clamped floor skips no records"
 
 
 def test_except_groups_are_sorted() -> None:
@@ -657,8 +659,8 @@ def test_a_commit_at_the_high_watermark_proves_that_everything_was_read() -> Non
 
 def test_a_commit_without_a_topic_id_counts_and_an_unread_id_does_not() -> None:
     """Brokers before value version 4 wrote no id: None is a fact, Unknown is not."""
-    old = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=None),))
-    assert acted({"unreadBy": ["billing"]}, old, group("billing")).before_offset == 60
+    without_id = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=None),))
+    assert acted({"unreadBy": ["billing"]}, without_id, group("billing")).before_offset == 60
     unread = partition(at={DAY: 100}, readers=(reader("billing", 60, topic_id=LOST),))
     decision = blocked({"unreadBy": ["billing"]}, unread, group("billing"))
     assert (decision.code, decision.unread) == ("B103", True)
@@ -758,8 +760,8 @@ def test_a_moving_floor_is_drift_only_if_it_was_due_before(
 def test_drift_after_changes_the_requested_instants() -> None:
     """The scan requests the instants that the decision looks up."""
     keep = {"newerThan": "7d", "last": 5, "since": "2026-11-21T09:00:00Z"}
-    asked = floor(keep=keep, driftAfter="30m").scan_request(NOW_MS).topics[0].instants_ms
-    assert asked == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
+    requested = floor(keep=keep, driftAfter="30m").scan_request(NOW_MS).topics[0].instants_ms
+    assert requested == tuple(NOW_MS - age for age in (7 * DAY + 30 * MINUTE, 7 * DAY, HOUR, 30 * MINUTE))
 
 
 def test_a_short_log_was_not_due_a_day_ago() -> None:

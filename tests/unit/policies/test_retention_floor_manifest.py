@@ -123,8 +123,8 @@ def test_no_pattern_selects_a_leading_underscore() -> None:
     (policy,) = accepted(floor("topics: ['*', 'regex:.*', _schemas]\nexpectAtMost: 9\nkeep: {last: 5}")).policies
     assert isinstance(policy, RetentionFloor)
     (need,) = policy.scan_request(NOW_MS).topics
-    chosen = select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)
-    assert chosen == {"_schemas": True, "connect-offsets": False, "orders": False}
+    selected = select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore)
+    assert selected == {"_schemas": True, "connect-offsets": False, "orders": False}
     (policy,) = accepted(manifest("LeaderPolicy", "all", 'topics: ["*"]')).policies
     assert isinstance(policy, LeaderPolicy)
     (need,) = policy.scan_request(NOW_MS).topics
@@ -134,9 +134,9 @@ def test_no_pattern_selects_a_leading_underscore() -> None:
 def test_the_journal_topic() -> None:
     """ "… and the journal topic cannot be the subject of a floor at all"; another cluster's journal can."""
     text = floor("topics: [orders, _reconciler.journal]\nkeep: {last: 5}")
-    _, found = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
-    assert [each.code for each in found] == ["M207"]
-    assert [str(other.location) for other in found[0].related] == ["c.yaml:7"]
+    _, diagnostics = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
+    assert [diagnostic.code for diagnostic in diagnostics] == ["M207"]
+    assert [str(other.location) for other in diagnostics[0].related] == ["c.yaml:7"]
     assert codes(text) == []
 
 
@@ -160,9 +160,9 @@ def test_continuous_with_a_file_journal_is_warned_about() -> None:
     """ "`validate` warns where a continuous policy with `every` has only a file: a CI runner forgets it"."""
     text = floor("topics: [orders]\nkeep: {unreadBy: [billing]}", more="mode: continuous\n")
     assert codes(text) == ["M401"]
-    made, found = outcome({"c.yaml": cluster("journal: {topic: _j}"), "it.yaml": text})
-    assert made is not None
-    assert found == ()
+    manifests, diagnostics = outcome({"c.yaml": cluster("journal: {topic: _j}"), "it.yaml": text})
+    assert manifests is not None
+    assert diagnostics == ()
     assert codes(floor("topics: [orders]\nkeep: {last: 5}", more="mode: continuous\n")) == []
     assert codes(text.replace("mode: continuous\n", "")) == []
 
@@ -243,13 +243,13 @@ def test_repeated_values() -> None:
 def test_models_created_in_code_have_the_same_rules() -> None:
     """Selectors are accepted as they are, and an error names the rule."""
     spec = spec_of("topics: [orders]\nkeep: {last: 5}")
-    again = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
-    assert again == spec
+    copied_spec = RetentionFloorSpec(topics=spec.topics, keep=spec.keep)
+    assert copied_spec == spec
     with pytest.raises(ValueError, match="`__a`"):
         RetentionFloorSpec.model_validate({"topics": ["__a"], "keep": {"last": 5}})
 
 
 def test_cluster_fixture_is_valid() -> None:
     """The Cluster of these tests is accepted."""
-    made, _ = outcome({"c.yaml": CLUSTER})
-    assert made is not None
+    manifests, _ = outcome({"c.yaml": CLUSTER})
+    assert manifests is not None

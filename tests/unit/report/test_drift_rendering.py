@@ -21,7 +21,7 @@ def subject(address: Address, sort: str = "records", code: str | None = None, de
     )
 
 
-def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), **more: object) -> DriftReport:
+def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), **fields: object) -> DriftReport:
     return replace(
         DriftReport(
             cluster="prod-eu",
@@ -31,7 +31,7 @@ def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), 
             unread=tuple(unread),
             tallies=(PolicyTally(policy=FLOOR, satisfied=1200, waiting=2, pending=1),),
         ),
-        **more,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
     )
 
 
@@ -73,7 +73,7 @@ def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:
     the issue.
     """
     first = report_of(partitions(3), refused=("groups",))
-    moved = tuple(replace(each, detail="offset 99999") for each in first.subjects)
+    moved = tuple(replace(row, detail="offset 99999") for row in first.subjects)
     later = replace(first, subjects=moved, observed_at_ms=first.observed_at_ms + 3_600_000)
     assert drift_markdown(first) == drift_markdown(later)
     assert lines_of(first) == lines_of(later)
@@ -118,8 +118,8 @@ def test_long_reports_are_truncated_and_fit_an_issue() -> None:
     """Of five hundred groups with long names forty have rows, and the others are counted: far below
     65,536 characters.
     """
-    many = [subject(Address("GroupRemoval", "dead", f"{number:03}" + "x" * 240), "group") for number in range(500)]
-    report = report_of(many, many)
+    subjects = [subject(Address("GroupRemoval", "dead", f"{number:03}" + "x" * 240), "group") for number in range(500)]
+    report = report_of(subjects, subjects)
     markdown = drift_markdown(report)
     assert len(markdown) < 60_000
     assert markdown.count("and 460 more") == 2

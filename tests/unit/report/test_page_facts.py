@@ -76,12 +76,12 @@ def plain(texts: Iterable[Text]) -> list[str]:
     return [line.plain for line in texts]
 
 
-@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
-def test_each_report_of_a_plan_shows_its_facts(shown: Plan) -> None:
+@pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
+def test_each_report_of_a_plan_shows_its_facts(example: Plan) -> None:
     """Text, full text, Markdown and annotations show items, folds above twenty, blocks, limits,
     waivers and totals.
     """
-    report_facts.assert_shown(shown)
+    report_facts.assert_shown(example)
 
 
 def test_collapsed_lists_are_counted() -> None:
@@ -92,21 +92,23 @@ def test_collapsed_lists_are_counted() -> None:
     assert "<summary>" not in render.markdown(CALM)
 
 
-@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
-def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
+@pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
+def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
     """Address, location, reason, next step and code of the decision, and the numbers of its request
     and its arithmetic.
     """
-    for decision in shown.decisions:
-        text = "\n".join(plain(render.explain(shown, decision.address)))
-        facts = [format_address(decision.address), formatting.format_time(shown.observed_at_ms)]
+    for decision in example.decisions:
+        text = "\n".join(plain(render.explain(example, decision.address)))
+        facts = [format_address(decision.address), formatting.format_time(example.observed_at_ms)]
         if not isinstance(decision, Satisfied):
             facts.append(escape.escape_sentence(decision.reason))
         if isinstance(decision, Blocked):
             facts += [decision.code, REASONS[decision.code].title, escape.escape_sentence(decision.next_step)]
         if isinstance(decision, DeleteRecords):
-            seen = decision.seen
-            facts += map(str, (seen.log_start, decision.before_offset, seen.stable_end, seen.high_watermark))
+            observed = decision.seen
+            facts += map(
+                str, (observed.log_start, decision.before_offset, observed.stable_end, observed.high_watermark)
+            )
             facts += [f"{decision.records_max:,}", *map(escape.quoted, decision.guard.named)]
             facts += [f"{records:,}" for _, records in decision.skips]
         if isinstance(decision, ElectLeader):
@@ -116,10 +118,10 @@ def test_an_explanation_has_the_decision_and_its_numbers(shown: Plan) -> None:
                 ",".join(map(str, decision.seen.replicas)),
             ]
         assert mentions(text, *facts), (facts, text)
-    for note in shown.notes:
-        for decision in shown.decisions:
+    for note in example.notes:
+        for decision in example.decisions:
             if decision.address.policy_address == note.policy:
-                text = "\n".join(plain(render.explain(shown, decision.address)))
+                text = "\n".join(plain(render.explain(example, decision.address)))
                 assert all(escape.escape_sentence(part) in text for part in (note.owner, note.reason) if part)
 
 
@@ -134,8 +136,8 @@ def test_an_address_of_several_decisions_explains_five_and_counts_the_others(nam
     lines = plain(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
     covered = [str(d.address) for d in CROWDED.decisions if d.address.policy == name.partition("/")[0]][:5]
     heads = [line for line in lines if line.startswith("RetentionFloor/")]
-    many = decisions > 5
-    if many:
+    is_truncated = decisions > 5
+    if is_truncated:
         assert mentions(heads.pop(0), f"RetentionFloor/{name}", str(decisions))
         assert numbers(lines[-1]) == [str(decisions - 5)]
     assert [head.partition(":")[0] for head in heads] == covered[: min(decisions, 5)]
@@ -157,12 +159,17 @@ def outcome_rows(outcomes: Iterable[Outcome]) -> list[Row]:
         if len(members) <= 20:
             rows += [outcome_row(member) for member in members]
             continue
-        alike = defaultdict(list)
+        equal_outcomes = defaultdict(list)
         for member in members:
-            alike[member.code, member.detail if status is not Status.APPLIED else ""].append(member)
-        for (code, detail), same in alike.items():
-            removed = sum(member.removed_max for member in same)
-            facts = (str(len(same)), detail, code if code != "NONE" else "", f"{removed:,}" if removed else "")
+            equal_outcomes[member.code, member.detail if status is not Status.APPLIED else ""].append(member)
+        for (code, detail), outcomes_of_key in equal_outcomes.items():
+            removed = sum(member.removed_max for member in outcomes_of_key)
+            facts = (
+                str(len(outcomes_of_key)),
+                detail,
+                code if code != "NONE" else "",
+                f"{removed:,}" if removed else "",
+            )
             rows.append((status, escape.display_name(name), tuple(fact for fact in facts if fact)))
     return rows
 
@@ -219,12 +226,12 @@ def test_results_have_at_most_ten_annotations_of_a_level(make_outcomes: Callable
         ("warning", (Status.BLOCKED, Status.STALE)),
     ):
         expected = [row for row in rows if row[0] in statuses]
-        shown = [line for line in lines if line.startswith(f"::{level} ")]
-        rest = len(expected) - 10
-        assert len(shown) == (len(expected) if rest <= 0 else 11)
-        if rest > 0:
-            assert numbers(shown.pop()) == [str(rest)]
-        for line in shown:
+        level_lines = [line for line in lines if line.startswith(f"::{level} ")]
+        hidden_count = len(expected) - 10
+        assert len(level_lines) == (len(expected) if hidden_count <= 0 else 11)
+        if hidden_count > 0:
+            assert numbers(level_lines.pop()) == [str(hidden_count)]
+        for line in level_lines:
             assert any(subject in line and all(fact in line for fact in facts) for _, subject, facts in expected)
     assert notice.startswith("::notice ")
     assert numbers(notice.rpartition("::")[2]) == outcome_totals(outcomes)
@@ -238,9 +245,9 @@ def diff_items(old: Plan, new: Plan) -> Iterator[tuple[Change, str, tuple[str, .
     topics = Counter((entry.change, entry.address.policy_address, entry.address.name) for entry in entries)
     for entry in entries:
         parent = Address(entry.address.kind, entry.address.policy, entry.address.name)
-        same = topics[entry.change, entry.address.policy_address, entry.address.name]
-        if same > 20:
-            yield entry.change, str(parent), (str(same),)
+        count = topics[entry.change, entry.address.policy_address, entry.address.name]
+        if count > 20:
+            yield entry.change, str(parent), (str(count),)
         elif entry.change in (Change.LARGER, Change.SMALLER):
             assert isinstance(entry.old, DeleteRecords)
             assert isinstance(entry.new, DeleteRecords)
@@ -260,11 +267,11 @@ def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) ->
     tally = [f"{count:,}" for count in comparison.tally.values() if count]
     assert numbers(text[-1]) == numbers(markdown[0].removeprefix("###")) == tally
     for lines in (text, markdown):
-        shown = items(lines)
+        text_items = items(lines)
         rows = set(diff_items(old, new))
         for change, address, facts in rows:
-            assert any(mentions(item, address, change, *facts) for item in shown), (change, address, facts)
-        assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in shown) == len(rows)
+            assert any(mentions(item, address, change, *facts) for item in text_items), (change, address, facts)
+        assert sum(bool(re.match(r"  [+<>~-] |- \*\*", item)) for item in text_items) == len(rows)
         for side in (old, new):
             assert any(report_facts.plan_file.digest(side) in line for line in lines)
     details = [line.strip() for line in text if line.startswith("      ")]
@@ -282,11 +289,11 @@ def test_a_comparison_shows_the_changed_fields_of_an_action() -> None:
 def test_a_comparison_is_truncated_at_its_limit() -> None:
     """Markdown of 900 characters has the totals, complete rows, and the note that it is truncated."""
     comparison = compare(WHOLE, CHANGED)
-    whole, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
-    assert 500 < len(short) <= 900 < len(whole)
+    full_text, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
+    assert 500 < len(short) <= 900 < len(full_text)
     *rows, cut = [row for row in short.splitlines() if row]
-    assert set(rows) < set(whole.splitlines())
-    assert cut not in whole
+    assert set(rows) < set(full_text.splitlines())
+    assert cut not in full_text
     assert cut.startswith("**")
 
 
@@ -299,26 +306,26 @@ def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
         address = subject.address
         own = str(address) if address.partition < 0 else ""
         rows[str(address.policy_address), address.name, own, subject.sort, subject.code or ""].append(subject)
-    shown = []
-    for same in rows.values():
-        first = same[0]
-        name = format_subject(first.address) if len(same) == 1 else escape.display_name(first.address.name)
-        count = () if len(same) == 1 else (f"{len(same):,}",)
+    row_facts = []
+    for row in rows.values():
+        first = row[0]
+        name = format_subject(first.address) if len(row) == 1 else escape.display_name(first.address.name)
+        count = () if len(row) == 1 else (f"{len(row):,}",)
         code = (first.code, REASONS[first.code].title) if first.code else ()
-        since = formatting.format_time(min(subject.since_ms for subject in same))
-        shown.append(
+        since = formatting.format_time(min(subject.since_ms for subject in row))
+        row_facts.append(
             (name, str(first.address.policy_address), *count, *code, since, escape.escape_sentence(first.next_step))
         )
-    return shown
+    return row_facts
 
 
-@pytest.mark.parametrize("shown", PLANS.values(), ids=PLANS)
-def test_each_report_of_drift_shows_every_row(shown: Plan) -> None:
+@pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
+def test_each_report_of_drift_shows_every_row(example: Plan) -> None:
     """Forty rows of each list have code, title, since and next step, the others are counted; limits
     and missing facts are named.
     """
-    earlier = replace(shown, decisions=shown.decisions[1::2], observed_at_ms=shown.observed_at_ms - HOUR_MS)
-    report = drift.report(shown, previous=[drift.report(earlier)])
+    earlier = replace(example, decisions=example.decisions[1::2], observed_at_ms=example.observed_at_ms - HOUR_MS)
+    report = drift.report(example, previous=[drift.report(earlier)])
     text, markdown = plain(render.drift_text(report)), render.drift_markdown(report).splitlines()
     for lines in (text, markdown):
         for subjects in (report.subjects, report.unread):

@@ -49,9 +49,9 @@ def test_some_names_and_how_many_more(names: str, words: str) -> None:
     assert formatting.first_few(list(names)) == words
 
 
-@pytest.mark.parametrize(("text", "whole"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a!", "a!")])
-def test_a_sentence_ends_once(text: str, whole: str) -> None:
-    assert formatting.sentence(text) == whole
+@pytest.mark.parametrize(("text", "expected"), [("a", "a."), ("a.", "a."), ("a?", "a?"), ("a!", "a!")])
+def test_a_sentence_ends_once(text: str, expected: str) -> None:
+    assert formatting.sentence(text) == expected
 
 
 def test_characters_that_split_a_workflow_command_are_escaped() -> None:

@@ -20,9 +20,9 @@ from tests.strategies.examples import blocked, election, plan, purge, removal, s
 
 def test_the_marker_identifies_the_comment() -> None:
     """A workflow finds its comment by the cluster, and sees whether the plan changed."""
-    shown = plan(removal())
-    assert report.markdown(shown).splitlines()[0] == (
-        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(shown)}" '
+    example = plan(removal())
+    assert report.markdown(example).splitlines()[0] == (
+        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(example)}" '
         'commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc" truncated="no" -->'
     )
 
@@ -39,7 +39,7 @@ def test_irreversible_actions_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "counts"),
+    ("example", "counts"),
     [
         (plan(satisfied("LeaderPolicy/all/x[0]")), []),
         (plan(election()), ["1 election"]),
@@ -54,9 +54,9 @@ def test_irreversible_actions_come_first() -> None:
         ),
     ],
 )
-def test_the_headline_has_cluster_and_counts(shown: Plan, counts: list[str]) -> None:
+def test_the_headline_has_cluster_and_counts(example: Plan, counts: list[str]) -> None:
     """A phone shows one line of a notification."""
-    headline = report.markdown(shown).splitlines()[1]
+    headline = report.markdown(example).splitlines()[1]
     assert headline.startswith("### `prod-eu`: ")
     assert re.findall(r"\d+ \w+", headline) == counts
 
@@ -89,8 +89,8 @@ def test_no_collapsed_list_is_empty() -> None:
     assert "<details>" not in text
 
 
-@pytest.mark.parametrize(("groups", "rest"), [(10, None), (11, "1 more"), (12, "2 more")])
-def test_ten_groups_that_would_skip_records_are_named(groups: int, rest: str | None) -> None:
+@pytest.mark.parametrize(("groups", "hidden"), [(10, None), (11, "1 more"), (12, "2 more")])
+def test_ten_groups_that_would_skip_records_are_named(groups: int, hidden: str | None) -> None:
     """These groups are those of folded partitions; the others are counted, in a comment and on a
     terminal.
     """
@@ -99,8 +99,8 @@ def test_ten_groups_that_would_skip_records_are_named(groups: int, rest: str | N
     text = report.markdown(folded)
     for lines in (text.splitlines(), [line.plain for line in report.text(folded)]):
         assert sum('"reader-' in line for line in lines) == 10
-        more = [found[0] for line in lines for found in re.finditer(r"\b\d+ more\b", line)]
-        assert more == ([rest] if rest else [])
+        notes = [match[0] for line in lines for match in re.finditer(r"\b\d+ more\b", line)]
+        assert notes == ([hidden] if hidden else [])
 
 
 def test_notices_are_shown() -> None:
@@ -127,12 +127,12 @@ def cut_notes(text: str) -> list[str]:
 
 @made.FEW
 @given(made.plans(), st.integers(4_000, 9_000))
-def test_no_comment_is_longer_than_its_limit(shown: Plan, limit: int) -> None:
+def test_no_comment_is_longer_than_its_limit(example: Plan, limit: int) -> None:
     """Marker, headline and digest are there with any content, truncated or not."""
-    text = report.markdown(shown, limit_chars=limit)
+    text = report.markdown(example, limit_chars=limit)
     assert len(text) <= limit
     assert text.startswith("<!-- reconciler-plan ")
-    assert plan_file.digest(shown) in text.splitlines()[-1]
+    assert plan_file.digest(example) in text.splitlines()[-1]
     cut = 'truncated="yes"' in text.splitlines()[0]
     assert len(cut_notes(text)) == cut
 

@@ -84,11 +84,11 @@ def test_a_plan_as_markdown(plan: Plan) -> None:
 def test_a_plan_as_annotations(plan: Plan) -> None:
     """Each line is one intended command, and no value adds a property or a second command."""
     for line in report.github(plan).splitlines():
-        found = re.fullmatch(r"::(error|warning|notice) ((?:\w+=[^,:]*,?)+)::(.*)", line)
-        assert found, line
-        assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", found[2]))) <= {"file", "line", "col", "title"}
-        assert_harmless(found[3])
-        assert_harmless(found[2])
+        match = re.fullmatch(r"::(error|warning|notice) ((?:\w+=[^,:]*,?)+)::(.*)", line)
+        assert match, line
+        assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", match[2]))) <= {"file", "line", "col", "title"}
+        assert_harmless(match[3])
+        assert_harmless(match[2])
 
 
 @made.FEW

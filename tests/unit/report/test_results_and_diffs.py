@@ -21,23 +21,23 @@ from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 
-def done(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
+def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
     action = purge(partition=number)
-    made = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    example = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
+    return replace(example, **changes)  # type: ignore[arg-type]
 
 
 def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
     """The first line says what failed, and the last one what to do."""
     outcomes = [
-        done(1, read_back="log start 98213", code="NONE"),
-        done(2, Status.STALE, detail="the topic was deleted and made again", sends=0, removed_max=0),
-        done(3, Status.FAILED, detail="the broker refused", code="TOPIC_AUTHORIZATION_FAILED", removed_max=0),
+        outcome_of(1, read_back="log start 98213", code="NONE"),
+        outcome_of(2, Status.STALE, detail="the topic was deleted and made again", sends=0, removed_max=0),
+        outcome_of(3, Status.FAILED, detail="the broker refused", code="TOPIC_AUTHORIZATION_FAILED", removed_max=0),
         Outcome(action=removal(), status=Status.NOT_ATTEMPTED, detail="the run was interrupted"),
     ]
-    shown = [line.plain for line in report.results_text(plan(), outcomes)]
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
     for line, facts in zip(
-        shown[2:6],
+        text_lines[2:6],
         (
             ("FAILED", "orders[3]", "the broker refused", "TOPIC_AUTHORIZATION_FAILED"),
             ("Not attempted", '"old-etl"', "the run was interrupted"),
@@ -47,15 +47,15 @@ def test_outcomes_are_sorted_worst_first_with_totals_and_next_steps() -> None:
         strict=True,
     ):
         assert mentions(line, *facts)
-    assert mentions(shown[7], "1 applied", "1 stale", "1 not attempted", "1 failed", "97,213 records")
-    assert [line.split(":")[1].strip() for line in shown[8:]] == ["failed", "not attempted", "stale"]
+    assert mentions(text_lines[7], "1 applied", "1 stale", "1 not attempted", "1 failed", "97,213 records")
+    assert [line.split(":")[1].strip() for line in text_lines[8:]] == ["failed", "not attempted", "stale"]
 
 
 def test_partitions_with_equal_outcomes_are_folded() -> None:
     """21 applied partitions are one line with the sum; another outcome has its own line."""
-    outcomes = [done(number) for number in range(22)] + [done(30, Status.FAILED, code="X", removed_max=0)]
-    shown = [line.plain for line in report.results_text(plan(), outcomes)]
-    failed, applied = shown[2:4]
+    outcomes = [outcome_of(number) for number in range(22)] + [outcome_of(30, Status.FAILED, code="X", removed_max=0)]
+    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
+    failed, applied = text_lines[2:4]
     assert mentions(failed, "FAILED", "orders[30]", "X")
     assert mentions(applied, "Applied", "22 partitions", "orders", f"{22 * 97_213:,} records")
 
@@ -63,9 +63,9 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
 def test_each_of_many_outcomes_has_its_row() -> None:
     """Twenty equal outcomes, two other equal ones and a single one are three rows."""
     outcomes = [
-        *(done(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
-        *(done(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
-        done(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
+        *(outcome_of(number, Status.STALE, detail="gone", sends=0, removed_max=0) for number in range(20)),
+        *(outcome_of(number, Status.STALE, detail="moved", sends=0, removed_max=0) for number in (20, 21)),
+        outcome_of(22, Status.STALE, detail="moved", code="OFFSET_OUT_OF_RANGE", removed_max=0),
     ]
     rows = [line.plain for line in report.results_text(plan(), outcomes) if line.plain.startswith("Stale: ")]
     assert [numbers(row) for row in rows] == [["20"], ["2"], ["22"]]
@@ -76,7 +76,7 @@ def test_each_of_many_outcomes_has_its_row() -> None:
 
 def test_a_job_summary_is_truncated_at_its_limit() -> None:
     """The limit is 60,000 characters by default: complete rows, then the note, then what to do."""
-    outcomes = [done(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
+    outcomes = [outcome_of(n, Status.STALE, detail=f"x{n}", sends=0, removed_max=0) for n in range(9000)]
     text = report.results_markdown(plan(), outcomes)
     assert 59_500 < len(text) <= 60_000
     *rows, empty, note, also_empty, advice = text.splitlines()[6:]
@@ -91,14 +91,14 @@ def test_a_job_summary_is_truncated_at_its_limit() -> None:
 
 def test_a_run_without_actions_says_so() -> None:
     """The report is not empty."""
-    last = [line.plain for line in report.results_text(plan(), [])][-1]
-    assert last.startswith("Result: ")
-    assert numbers(last) == []
+    last_line = [line.plain for line in report.results_text(plan(), [])][-1]
+    assert last_line.startswith("Result: ")
+    assert numbers(last_line) == []
 
 
 def test_results_as_markdown_and_annotations() -> None:
     """They are for a job summary and for the top of a failed run."""
-    outcomes = [done(1), done(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
+    outcomes = [outcome_of(1), outcome_of(2, Status.FAILED, detail="refused", code="POLICY_VIOLATION", removed_max=0)]
     text = report.results_markdown(plan(), outcomes)
     head, _, totals, _, about, _, first, *_, advice = text.splitlines()
     assert head.startswith("### `prod-eu`: ")
@@ -107,7 +107,10 @@ def test_results_as_markdown_and_annotations() -> None:
     assert mentions(about, "prod-eu", plan().cluster_id)
     assert mentions(first, "FAILED", "`orders[2]`", "refused", "POLICY_VIOLATION")
     assert mentions(advice, "failed")
-    assert len(report.results_markdown(plan(), [done(n, Status.STALE, detail=f"x{n}") for n in range(9000)])) <= 60_000
+    assert (
+        len(report.results_markdown(plan(), [outcome_of(n, Status.STALE, detail=f"x{n}") for n in range(9000)]))
+        <= 60_000
+    )
     error, notice = report.results_github(plan(), outcomes).splitlines()
     assert error.startswith("::error title=FAILED::orders[2]: ")
     assert mentions(error, "refused", "POLICY_VIOLATION")
@@ -117,27 +120,27 @@ def test_results_as_markdown_and_annotations() -> None:
 
 def test_annotations_are_at_the_manifest_and_at_most_ten() -> None:
     """GitHub shows ten of a level; the others are counted."""
-    many = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
-    shown = report.github(plan(*many)).splitlines()
+    decisions = [blocked(f"RetentionFloor/p{number}/orders[1]") for number in range(12)]
+    text_lines = report.github(plan(*decisions)).splitlines()
     assert re.match(
-        r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", shown[0]
+        r"::warning file=manifests/prod-eu/orders.yaml,line=9,col=3,title=[^:]*\(B204\)::orders\[1\]: ", text_lines[0]
     )
-    assert len([line for line in shown if line.startswith("::warning")]) == 11
-    assert numbers(shown[10]) == ["2"]
-    assert re.match("::notice title=[^:]*prod-eu::", shown[11])
-    assert mentions(shown[11], "12 blocked", plan_file.digest(plan(*many)))
+    assert len([line for line in text_lines if line.startswith("::warning")]) == 11
+    assert numbers(text_lines[10]) == ["2"]
+    assert re.match("::notice title=[^:]*prod-eu::", text_lines[11])
+    assert mentions(text_lines[11], "12 blocked", plan_file.digest(plan(*decisions)))
 
 
 def test_hidden_annotations_are_counted() -> None:
     """This holds for failures and for missing facts, too."""
     failed = [Outcome(action=removal(f"g{n:02}"), status=Status.FAILED, detail="refused") for n in range(15)]
-    shown = report.results_github(plan(), failed).splitlines()
-    assert len(shown) == 12
-    assert shown[10].startswith("::error ")
-    assert numbers(shown[10]) == ["5"]
-    shown = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
-    assert shown[10].startswith("::warning ")
-    assert numbers(shown[10]) == ["4"]
+    text_lines = report.results_github(plan(), failed).splitlines()
+    assert len(text_lines) == 12
+    assert text_lines[10].startswith("::error ")
+    assert numbers(text_lines[10]) == ["5"]
+    text_lines = report.github(plan(incomplete=tuple(f"fact {n}" for n in range(14)))).splitlines()
+    assert text_lines[10].startswith("::warning ")
+    assert numbers(text_lines[10]) == ["4"]
 
 
 def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
@@ -150,11 +153,11 @@ def test_a_comparison_shows_new_gone_larger_smaller_changed() -> None:
         removal("other"),
         election(),
     )
-    shown = [line.plain for line in report.diff_text(compare(old, new))]
+    text_lines = [line.plain for line in report.diff_text(compare(old, new))]
     tally = ("1 new", "1 gone", "1 larger", "1 smaller", "1 changed")
-    assert mentions(shown[-1], *tally)
+    assert mentions(text_lines[-1], *tally)
     for item, sign, facts in zip(
-        items(shown[3:-2]),
+        items(text_lines[3:-2]),
         "-+><~",
         (
             ("GroupRemoval/dead-etl/old-etl", "gone", "12"),
@@ -202,15 +205,15 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
     """The report is the same, although at most one action of each plan is in memory."""
     old = plan(purge(), removal(), source=Source(commit="abcdef1234"))
     new = plan(purge(before_offset=98_214), election())
-    for name, one in (("old", old), ("new", new)):
-        plan_file.write(one, tmp_path / f"{name}.json")
+    for name, example in (("old", old), ("new", new)):
+        plan_file.write(example, tmp_path / f"{name}.json")
     saved = compare(
         plan_file.open_plan(tmp_path / "old.json"), plan_file.open_plan(tmp_path / "new.json", proven=False)
     )
-    whole = compare(old, new)
-    assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(whole)]
-    assert report.diff_markdown(saved) == report.diff_markdown(whole)
-    assert list(report.diff_json(saved)) == list(report.diff_json(whole))
+    comparison = compare(old, new)
+    assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(comparison)]
+    assert report.diff_markdown(saved) == report.diff_markdown(comparison)
+    assert list(report.diff_json(saved)) == list(report.diff_json(comparison))
     (moved,) = [entry for entry in saved.entries() if entry.change is Change.LARGER]
     assert moved.details == ("request.before_offset: 98213 → 98214",)
 
@@ -219,8 +222,8 @@ def test_a_comparison_folds_a_topic() -> None:
     """64 partitions with the same change are one line with the records before and after."""
     old = plan(*[purge("clicks", number) for number in range(64)])
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
-    shown = [line.plain for line in report.diff_text(compare(old, new))]
-    (row,) = shown[3:-2]
+    text_lines = [line.plain for line in report.diff_text(compare(old, new))]
+    (row,) = text_lines[3:-2]
     assert row.startswith("  > RetentionFloor/clicks-gdpr/clicks ")
     assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
 
@@ -228,20 +231,20 @@ def test_a_comparison_folds_a_topic() -> None:
 def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
     """Each of them may lose records."""
     new = plan(*[election(partition=number, unclean=True) for number in range(25)])
-    shown = [line.plain for line in report.diff_text(compare(plan(), new))]
-    assert sum(mentions(line, "new", "unclean") for line in shown) == 25
+    text_lines = [line.plain for line in report.diff_text(compare(plan(), new))]
+    assert sum(mentions(line, "new", "unclean") for line in text_lines) == 25
 
 
 def test_a_folded_change_shows_its_values() -> None:
     """Another topic id and another guard are two rows, each with the values of its first subject."""
     old = [purge(partition=number) for number in range(50)]
-    made_again = [replace(one, seen=replace(one.seen, topic_id="another")) for one in old[:25]]
+    recreated = [replace(action, seen=replace(action.seen, topic_id="another")) for action in old[:25]]
     ignored = [
-        replace(one, guard=replace(one.guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),)))
-        for one in old[25:]
+        replace(action, guard=replace(action.guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),)))
+        for action in old[25:]
     ]
-    shown = [line.plain for line in report.diff_text(compare(plan(*old), plan(*made_again, *ignored)))]
-    other_topic, other_guard = items(shown[3:-2])
+    text_lines = [line.plain for line in report.diff_text(compare(plan(*old), plan(*recreated, *ignored)))]
+    other_topic, other_guard = items(text_lines[3:-2])
     assert mentions(
         other_topic, "changed", "25 partitions", "orders[0]", "approved.topic_id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
@@ -265,13 +268,13 @@ def test_a_log_with_a_lower_start_is_larger() -> None:
     the same.
     """
     old, new = purge(log_start=900), purge(log_start=0)
-    shown = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
-    assert shown[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
-    assert mentions(shown[3], "larger", "0", "900", "97,313", "98,213")
+    text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
+    assert text_lines[3].startswith("  > RetentionFloor/orders-gdpr/orders[3] ")
+    assert mentions(text_lines[3], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
-    (both,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
-    assert (both.change, len(both.details)) == (Change.LARGER, 2)
+    (entry,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
+    assert (entry.change, len(entry.details)) == (Change.LARGER, 2)
     assert compare(plan(new), plan(old)).tally[Change.SMALLER] == 0
 
 
@@ -310,13 +313,13 @@ def test_other_decisions_are_explained() -> None:
 
 def test_a_topic_or_policy_explains_its_decisions() -> None:
     """The first decisions are shown in full, the others are counted."""
-    many = [purge("clicks", number) for number in range(9)]
-    text = explained("RetentionFloor/clicks-gdpr/clicks", *many, purge())
+    decisions = [purge("clicks", number) for number in range(9)]
+    text = explained("RetentionFloor/clicks-gdpr/clicks", *decisions, purge())
     head, *lines = text.splitlines()
     assert mentions(head, "RetentionFloor/clicks-gdpr/clicks", "9", "874,917 records")
     assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in lines) == 5
     assert numbers(lines[-1]) == ["4"]
-    two = explained("RetentionFloor/clicks-gdpr", *many[:2]).splitlines()
+    two = explained("RetentionFloor/clicks-gdpr", *decisions[:2]).splitlines()
     assert sum(line.startswith("RetentionFloor/clicks-gdpr/clicks[") for line in two) == 2
 
 

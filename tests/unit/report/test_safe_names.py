@@ -26,7 +26,7 @@ _PLAIN = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"'}
 def unescape(text: str) -> str:
     """Return the name that the escapes stand for."""
     return _ESCAPE.sub(
-        lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else _PLAIN[found[3]], text
+        lambda match: chr(int(match[1] or match[2], 16)) if match[1] or match[2] else _PLAIN[match[3]], text
     )
 
 
@@ -97,20 +97,20 @@ def test_a_quoted_name_cannot_close_its_quotes(name: str) -> None:
 @example("x\\u200b", "x\u200b")
 @example(LONG, LONG + "x")
 @example(LONG, LONG[:-1] + "y")
-def test_two_names_never_look_the_same(one: str, other: str) -> None:
+def test_two_names_never_look_the_same(name: str, other_name: str) -> None:
     """In no output, in full or shortened."""
-    assume(one != other)
+    assume(name != other_name)
     for how in (
         escape_name,
         quoted,
         escape.display_name,
-        lambda name: escape.markdown_code(quoted(name)),
+        lambda text: escape.markdown_code(quoted(text)),
         escape.comment_value,
     ):
-        assert how(one) != how(other)
+        assert how(name) != how(other_name)
     sentence = "group {} is at 5"
-    assert escape.escape_sentence(sentence.format(quoted(one))) != escape.escape_sentence(
-        sentence.format(quoted(other))
+    assert escape.escape_sentence(sentence.format(quoted(name))) != escape.escape_sentence(
+        sentence.format(quoted(other_name))
     )
 
 
@@ -129,7 +129,7 @@ def test_no_name_looks_like_a_shortened_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [
         ("old-etl", '"old-etl"'),
         ("größe", '"größe"'),
@@ -146,9 +146,9 @@ def test_no_name_looks_like_a_shortened_one() -> None:
         ("\u05d0", '"\\u05d0"'),
     ],
 )
-def test_examples_of_shown_names(name: str, shown: str) -> None:
+def test_examples_of_shown_names(name: str, expected: str) -> None:
     """Ordinary names are unchanged, other names are readable."""
-    assert quoted(name) == shown
+    assert quoted(name) == expected
 
 
 def test_ordinary_addresses_are_shown_as_they_are_typed() -> None:
@@ -213,8 +213,8 @@ def test_json_has_no_command_and_the_same_value(texts: list[str]) -> None:
     """A runner searches commands anywhere in a line of its log, and a user may print the JSON of a
     plan.
     """
-    quiet = harmless_json(json.dumps(texts))
-    assert "::" not in quiet
-    assert "##[" not in quiet
-    assert "\x7f" not in quiet
-    assert json.loads(quiet) == texts
+    harmless_text = harmless_json(json.dumps(texts))
+    assert "::" not in harmless_text
+    assert "##[" not in harmless_text
+    assert "\x7f" not in harmless_text
+    assert json.loads(harmless_text) == texts
