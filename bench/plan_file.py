@@ -186,9 +186,11 @@ def main() -> None:
 def render(size: int, figures: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Render the lines of the section."""
     empty_mib, plan_mib = figures["empty"]["peak_mib"], figures["read in full"]["peak_mib"]
-    yield f"{size:,} record deletions, {PARTITIONS} partitions per topic; every tenth one has a lagging group that the policy ignores."
-    yield "Each step ran once, in a new process. Memory is the peak of the process with its imports. Seconds are CPU time, because the"
-    yield "machine had other work."
+    yield (
+        f"{size:,} record deletions, {PARTITIONS} partitions per topic; every tenth one has a lagging group that "
+        "the policy ignores. Each step ran once, in a new process. Memory is the peak of the process with its "
+        "imports. Seconds are CPU time, because the machine had other work."
+    )
     yield ""
     rows = [
         (
@@ -202,9 +204,11 @@ def render(size: int, figures: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     ]
     yield from results.table(("step", "CPU time", "peak memory", "goal", "output"), rows)
     yield ""
-    yield f"A plan in memory costs {(plan_mib - empty_mib) * 2**20 / size:,.0f} bytes per action. In memory: planning, because limits apply to the full"
-    yield "plan, `apply`, `show`, `explain`, and the text and Markdown reports. Streamed: writing, `plan diff`, and the reviewed plan of"
-    yield "`plan --within`."
+    yield (
+        f"A plan in memory costs {(plan_mib - empty_mib) * 2**20 / size:,.0f} bytes per action. In memory: planning, "
+        "because limits apply to the full plan, `apply`, `show`, `explain`, and the text and Markdown reports. "
+        "Streamed: writing, `plan diff`, and the reviewed plan of `plan --within`."
+    )
 
 
 if __name__ == "__main__":

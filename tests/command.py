@@ -25,7 +25,8 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """The environment of this process, without variables that change the command line, plus `variables`.
+    """The environment of this process, without variables that change the command line, plus
+    `variables`.
 
     PYTHONUNBUFFERED would hide a buffer that cannot be flushed at exit. pytest-xdist sets COLUMNS
     in its workers.

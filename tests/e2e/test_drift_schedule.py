@@ -167,8 +167,10 @@ def test_drift_prints_nothing_while_converge_keeps_up(
         assert time.monotonic() - start < DEADLINE_S, f"{runs} runs after {DEADLINE_S:.0f} s"
         actions += len(converge().outcomes)
         code, output = schedule.drift()
-        # Compare with the round before the last one, because the last one may have waited for `every`.
-        # On a machine that is too slow for two rounds converge does not keep up, and drift is right.
+        # Compare with the round before the last one, because the last one may have waited for
+        # `every`.
+        # On a machine that is too slow for two rounds converge does not keep up, and drift is
+        # right.
         if schedule.report().observed_at_ms - plans[-2].observed_at_ms < DRIFT_AFTER_S * 1000:
             assert (code, output) == (0, ""), schedule.markdown()
             runs += 1
@@ -190,7 +192,8 @@ def test_drift_prints_nothing_while_converge_keeps_up(
         assert bool(output) == bool(report.subjects)
         for subject in report.subjects:
             first_ms.setdefault(subject.address, report.observed_at_ms)
-            # The consumer commits some time after it reads, so a floor of unreadBy may be due earlier.
+            # The consumer commits some time after it reads, so a floor of unreadBy may be due
+            # earlier.
             early_ms = 10_000 if subject.address.policy == "stream" else 0
             assert report.observed_at_ms - stopped_ms > DRIFT_AFTER_S * 1000 - early_ms
     report_before, markdown = schedule.report(), schedule.markdown()

@@ -1,4 +1,6 @@
-"""`init` with real brokers: it reads the cluster id, writes valid manifests, and overwrites nothing."""
+"""`init` with real brokers: it reads the cluster id, writes valid manifests, and overwrites
+nothing.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,8 @@ ACTION = f"acme/reconciler@{'0123456789' * 4}"
 
 
 def test_init_writes_manifests_that_validate_accepts(cluster: Cluster, tmp_path: Path) -> None:
-    """The first manifests name the cluster of the brokers; `validate` accepts them without a warning.
+    """The first manifests name the cluster of the brokers; `validate` accepts them without a
+    warning.
 
     A second `init` changes nothing, and adds the files of another cluster. Files of the user stay.
     """

@@ -55,7 +55,8 @@ def test_two_simultaneous_applies_do_no_harm(
     processes[0].send_signal(signal.SIGSTOP)
     try:
         processes.append(start(scenario, "results-2.json"))
-        # If the stopped process holds the lock of the journal, the second one waits; then the timeout
+        # If the stopped process holds the lock of the journal, the second one waits; then the
+        # timeout
         # ends this wait.
         wait_for_first_batch(processes[1], 90)
     finally:
@@ -82,7 +83,8 @@ def test_two_simultaneous_applies_do_no_harm(
         intended = {str(entry.address) for entry in entries if entry.run_id == run and entry.event is Event.INTENT}
         sent = {address for address, line in run_outcomes.items() if line["sends"]}
         assert sent <= intended
-        # A run that was stopped between its intent and its request checks again, and finds the effect
+        # A run that was stopped between its intent and its request checks again, and finds the
+        # effect
         # of the other run.
         assert {run_outcomes[address]["status"] for address in intended - sent} <= {"satisfied"}
     contested = sorted(

@@ -70,7 +70,8 @@ def assert_markdown(plan: Plan) -> None:
 
 
 def assert_annotations(plan: Plan) -> None:
-    """Limits that refuse are errors; missing facts and blocks are warnings, blocks at their manifest's line, ten in all.
+    """Limits that refuse are errors; missing facts and blocks are warnings, blocks at their
+    manifest's line, ten in all.
 
     The notice has counts and digest.
     """

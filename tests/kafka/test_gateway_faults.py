@@ -83,8 +83,8 @@ def test_gateway_a_silent_leader_affects_only_its_partitions(cluster: Cluster, g
 
 
 def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, gateway: KafkaGateway) -> None:
-    """REQUEST_TIMED_OUT is read back: the slowest live replica delays the response, but the leader has
-    moved its log start.
+    """REQUEST_TIMED_OUT is read back: the slowest live replica delays the response, but the leader
+    has moved its log start.
     """
     name = topic_on(cluster, (2, 3, 1))
     partition = TopicPartition(name, 0)
@@ -104,9 +104,9 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(cluster: Cluster, g
 def test_gateway_reads_do_not_wait_behind_a_delete(cluster: Cluster, gateway: KafkaGateway) -> None:
     """While DeleteRecords waits for a slow replica, the leader's offsets are read at once.
 
-    The read uses another client and connection; on a shared connection no attempt could succeed. The
-    test makes several attempts, because the description of a topic goes to the controller, and a
-    KRaft broker may name the paused broker as the controller.
+    The read uses another client and connection; on a shared connection no attempt could succeed.
+    The test makes several attempts, because the description of a topic goes to the controller, and
+    a KRaft broker may name the paused broker as the controller.
     """
     tries = 16
     name = topic_on(cluster, *[(2, 3, 1)] * tries)

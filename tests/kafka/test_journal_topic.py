@@ -90,7 +90,9 @@ def wait_for_topic(cluster: Cluster, name: str) -> None:
 
 
 def test_journal_topic_keeps_the_purge_clock(cluster: Cluster, connection: Connection, fake: FakeCluster) -> None:
-    """Two runs share a topic with a thousand intents, half of them unsent; each call reads new lines."""
+    """Two runs share a topic with a thousand intents, half of them unsent; each call reads new
+    lines.
+    """
     name = unused_topic()
     journal_topic.create_topic(KafkaSession(connection), name, retention_ms=-1)
     wait_for_topic(cluster, name)

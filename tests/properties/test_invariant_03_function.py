@@ -52,7 +52,9 @@ def test_no_order_changes_a_plan(planner_input: PlannerInput, seed: int) -> None
 
 @given(planner_inputs())
 def test_the_same_facts_give_the_same_plan_later(planner_input: PlannerInput) -> None:
-    """Time comes only from the snapshot: a recheck at another time changes only purge intervals and expiry."""
+    """Time comes only from the snapshot: a recheck at another time changes only purge intervals and
+    expiry.
+    """
     plan = planner_input.plan()
     assert planner_input.plan() == plan
     first_check, second_check = (

@@ -1,8 +1,8 @@
 """Invariant 7: only eligible groups are removed and only eligible topics are truncated.
 
 A group is removed only if it is listed, of a declared type, EMPTY and idle by evidence; with
-`idleFor: 0s` and its exact name it needs no evidence. Internal and compacted topics are never truncated, nor
-are topics with an underscore that a pattern selects.
+`idleFor: 0s` and its exact name it needs no evidence. Internal and compacted topics are never
+truncated, nor are topics with an underscore that a pattern selects.
 """
 
 from dataclasses import replace

@@ -95,7 +95,10 @@ def waiver(
 def partition(
     number: int = 0, *, topic: str = "orders", at: Mapping[int, int | Unknown | None] | None = None, **facts: Any
 ) -> PartitionFacts:
-    """A healthy partition with offsets 0 to 100. `at`: age in ms → first offset at or after NOW_MS minus that age."""
+    """A healthy partition with offsets 0 to 100.
+
+    `at`: age in ms → first offset at or after NOW_MS minus that age.
+    """
     end = facts.pop("end", 100)
     answers = {NOW_MS - age: answer for age, answer in (at or {}).items()}
     defaults: dict[str, Any] = {

@@ -236,7 +236,8 @@ class _Job:
                     assert inputs.pop("persist-credentials") == "False"
                     self._checkout(**inputs)
                 case "acme/reconciler/.github/actions/reconciler":
-                    # tests/e2e/test_packaging.py tests the action. Here `reconciler` is that of this tree.
+                    # tests/e2e/test_packaging.py tests the action. Here `reconciler` is that of
+                    # this tree.
                     assert step["uses"].partition("@")[2] == HOME.commit
                 case "actions/upload-artifact":
                     self._upload(inputs)

@@ -11,7 +11,9 @@ from reconciler.cli.app import EXIT_USAGE, run
 
 @pytest.mark.parametrize("name", commands.COMMANDS)
 def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
-    """`--help` of the program and of the command begin alike, and a hidden command is hidden in both."""
+    """`--help` of the program and of the command begin alike, and a hidden command is hidden in
+    both.
+    """
     command = commands.load_command(name)
     assert command.help.startswith(commands.COMMANDS[name].summary)
     assert command.name == name or name == "sandbox"
@@ -42,7 +44,9 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
 def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a command the program prints a page, not an error with escapes, and truncates no line."""
+    """Without a command the program prints a page, not an error with escapes, and truncates no
+    line.
+    """
     assert run(words) == EXIT_USAGE
     page = capsys.readouterr().err
     assert page.startswith("Usage: reconciler")

@@ -36,7 +36,9 @@ with handle_signals() as interrupts:
 
 @pytest.mark.parametrize(("state", "code"), [("nothing", EXIT_INTERRUPTED), ("sent", EXIT_PARTLY)])
 def test_signals_that_another_thread_receives(state: str, code: int) -> None:
-    """The main thread stays asleep; the first signal still prints a line, and the second ends the process."""
+    """The main thread stays asleep; the first signal still prints a line, and the second ends the
+    process.
+    """
     result = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
     )
@@ -46,7 +48,9 @@ def test_signals_that_another_thread_receives(state: str, code: int) -> None:
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
-    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends normally."""
+    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends
+    normally.
+    """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):

@@ -1,4 +1,6 @@
-"""docs/scan.md and docs/scaling.md: columns, options, code and figures are those of the program and of the bench."""
+"""docs/scan.md and docs/scaling.md: columns, options, code and figures are those of the program and
+of the bench.
+"""
 
 import ast
 import os
@@ -74,7 +76,9 @@ def test_the_example_of_the_page_is_the_tested_one() -> None:
 
 
 def test_estimates_follow_the_measured_figures() -> None:
-    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the page)."""
+    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the
+    page).
+    """
     page = ROOT / "docs" / "scaling.md"
     fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
     if os.environ.get("UPDATE_DOCS"):

@@ -1,4 +1,6 @@
-"""The journal in a file: what it stores before and after requests, and what survives crashes and full disks."""
+"""The journal in a file: what it stores before and after requests, and what survives crashes and
+full disks.
+"""
 
 import fcntl
 import json
@@ -133,7 +135,9 @@ def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, 
 def test_a_torn_last_line_is_harmless(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes
 ) -> None:
-    """After a crash during an append the other lines are readable, and the next append cuts the torn line off."""
+    """After a crash during an append the other lines are readable, and the next append cuts the
+    torn line off.
+    """
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     with journal.store.path.open("ab") as file:
         file.write(torn)
@@ -223,7 +227,9 @@ def test_the_clock_is_the_newest_intent(cluster: FakeCluster, journal: ActionJou
 def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
     cluster: FakeCluster, journal: ActionJournal, sends: int, clock: int
 ) -> None:
-    """An outcome without a request removes the intent of its run; a failed request counts from its answer."""
+    """An outcome without a request removes the intent of its run; a failed request counts from its
+    answer.
+    """
     journal.record_intents([purge(cluster, AT, 60)], run_id="a", plan_digest=PLAN, at_ms=100)
     journal.record_intents([purge(cluster, AT, 60)], run_id="b", plan_digest=PLAN, at_ms=200)
     ended = outcome(purge(cluster, AT, 60), sends=sends, status=Status.FAILED)
@@ -233,7 +239,9 @@ def test_only_proof_that_nothing_was_sent_turns_the_clock_back(
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Run a sent and crashed, run b stopped before its request: the request of run a is still to be read back."""
+    """Run a sent and crashed, run b stopped before its request: the request of run a is still to be
+    read back.
+    """
     action = purge(cluster, AT, 60)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
@@ -273,7 +281,10 @@ def test_threads_wait_for_a_frozen_process_together(
 
 
 def test_the_clock_keeps_the_intent_of_a_parallel_run(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """A run with an intent between another run's intent and outcome may still send. A forgotten run counts by its outcome."""
+    """A run with an intent between another run's intent and outcome may still send.
+
+    A forgotten run counts by its outcome.
+    """
     action = purge(cluster, AT, 60)
     ended = outcome(action, sends=1, status=Status.APPLIED)
     journal.record_intents([action], run_id="a", plan_digest=PLAN, at_ms=100)
@@ -314,7 +325,9 @@ def test_the_clock_follows_another_process(cluster: FakeCluster, journal: Action
 def test_open_intents_end_with_a_later_run_of_the_plan(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
-    """An intent without an outcome is open for its plan, until a later run of the plan records an outcome."""
+    """An intent without an outcome is open for its plan, until a later run of the plan records an
+    outcome.
+    """
     action = purge(cluster, AT, 60)
     journal.record_intents([action], run_id="killed", plan_digest=PLAN, at_ms=100)
     assert set(journal.open_intents(PLAN)) == {action.address}
@@ -357,7 +370,9 @@ def test_actions_that_were_not_attempted_have_no_line(
 
 
 def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> None:
-    """Open intents are reported with their run and end with the next outcome; other outcomes stay as they are."""
+    """Open intents are reported with their run and end with the next outcome; other outcomes stay
+    as they are.
+    """
     cluster = FakeCluster()
     cluster.create_topic("orders", 3)
     cluster.produce("orders", {0: 10, 1: 10, 2: 10})

@@ -1,4 +1,6 @@
-"""The grants that doctor prints: by name, by prefix where no excepted name has the prefix, each once."""
+"""The grants that doctor prints: by name, by prefix where no excepted name has the prefix, each
+once.
+"""
 
 import shlex
 
@@ -62,7 +64,9 @@ FLOOR_NEEDS = ScanRequest(
 
 
 def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
-    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need, and alter the cluster."""
+    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need,
+    and alter the cluster.
+    """
     required = RequiredAccess(
         needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
         purges=(Selection(selectors=selectors("orders")),),
@@ -128,7 +132,9 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
 
 
 def test_prefixes_are_commands_of_their_own() -> None:
-    """The pattern type holds for a whole command, so prefixed names never share one with literal names."""
+    """The pattern type holds for a whole command, so prefixed names never share one with literal
+    names.
+    """
     selection = Selection(selectors=selectors("clicks-*", "orders"))
     granted = grants(RequiredAccess(needs=ScanRequest(), purges=(selection,)), Role.APPLY, topics=TOPICS, groups=GROUPS)
     lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]

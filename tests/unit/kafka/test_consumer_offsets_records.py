@@ -52,7 +52,9 @@ def test_decoder_does_not_guess_later_key_types(group: str, version: int, rest: 
 @example(PLAIN, 4, {}).via("the usual shape")
 @example(PLAIN, 3, {}).via("the shape before 4.2")
 def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: dict[int, bytes]) -> None:
-    """Versions 0 to 4, metadata of any length, tagged fields of later writers: offset, time and (from 4 on) topic id come back."""
+    """Versions 0 to 4, metadata of any length, tagged fields of later writers: offset, time and
+    (from 4 on) topic id come back.
+    """
     topic_id = commit.topic_id if version == 4 and commit.topic_id else NO_TOPIC_ID
     read = decode_commit(commit_value(commit, version, extra))
     assert read == CommitValue(commit.offset, commit.commit_ms, topic_id)
@@ -74,7 +76,10 @@ def test_decoder_notices_values_that_are_too_long(commit: Commit, version: int, 
 
 
 def test_decoder_refuses_later_value_versions() -> None:
-    """Version 5 has an unknown layout. Version 4, read as version 3, once gave plausible, wrong numbers."""
+    """Version 5 has an unknown layout.
+
+    Version 4, read as version 3, once gave plausible, wrong numbers.
+    """
     assert isinstance(decode_commit(b"\0\5" + commit_value(PLAIN, 4)[2:]), MalformedRecord)
     assert isinstance(decode_commit(b"\0\3" + commit_value(PLAIN, 4)[2:]), MalformedRecord)
 

@@ -21,7 +21,9 @@ KIND_PAGES = sorted((DOCS / "kinds").glob("*.md"))
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
-    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most examples hold no policy."""
+    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most
+    examples hold no policy.
+    """
     for name, text in {"cluster.yaml": CLUSTER, **files}.items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")
@@ -85,7 +87,9 @@ def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
 
 
 def test_the_catalogue_of_errors_shows_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/errors.md has an entry for each M code, with the output of a broken example (UPDATE_DOCS=1 rewrites it)."""
+    """docs/errors.md has an entry for each M code, with the output of a broken example
+    (UPDATE_DOCS=1 rewrites it).
+    """
     assert_fresh(DOCS / "errors.md", {"errors": generate_docs.error_catalogue(broken_examples(tmp_path, monkeypatch))})
 
 

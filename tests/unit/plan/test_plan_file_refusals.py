@@ -401,7 +401,7 @@ IN_THE_HEADER = [
     ('"passed":true', '"passed":5', "limits[0].passed is 5"),
     ('"passed":true', '"passed":"fine"', "limits[0].passed is 'fine'"),
     ('"message":"topics: 3"', '"message":null', "limits[0].message is None"),
-    ('"worst":"RetentionFloor/orders-gdpr"', '"worst":"nobody"', "nobody"),
+    ('"worst":"RetentionFloor/orders-gdpr"', '"worst":"invalid"', "invalid"),
     ('"waivers":[{', '"waivers":{},"x":[{', "limits[0].waivers is {}"),
     ('"name":"once"', '"name":1', "limits[0].waivers[0].name is 1"),
     ('"name":"once"', '"nome":"once"', "limits[0].waivers[0] lacks name"),

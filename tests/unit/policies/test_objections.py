@@ -160,16 +160,16 @@ def test_a_commit_at_zero_is_a_position() -> None:
 
 
 def test_unlisted_groups() -> None:
-    nobody, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
-    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), nobody)
+    no_exceptions, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
+    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), no_exceptions)
     assert_objection(unlisted, ("B212", ("list of groups", "no right"), rights, True))
-    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), nobody)
+    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), no_exceptions)
     assert_objection(uncommitted, ("B212", ("commits", "no right"), rights, True))
-    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), nobody)
+    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), no_exceptions)
     assert_objection(share, ("B211", ('"s"', "share group"), ("exceptGroups",), False))
-    untyped = unknown_consumers(snapshot(group("s", type=LOST)), nobody)
+    untyped = unknown_consumers(snapshot(group("s", type=LOST)), no_exceptions)
     assert_objection(untyped, ("B103", ("type", '"s"', LOST.reason), ("`doctor`",), True))
-    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), nobody) is None
+    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), no_exceptions) is None
 
 
 def test_exceptions_are_matched_once_per_group() -> None:

@@ -237,7 +237,7 @@ def test_a_floor_at_or_below_the_log_start_is_satisfied() -> None:
 def test_a_stable_end_below_the_log_start_is_satisfied() -> None:
     """A purge may go beyond an open transaction; then the stable end is below the log start."""
     assert decide_partition({"newerThan": "7d"}, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
-    pinned = {"fromOffset": {"0": 50}, "unreadBy": ["nobody"]}
+    pinned = {"fromOffset": {"0": 50}, "unreadBy": ["missing"]}
     assert decide_partition(pinned, partition(log_start=60, stable_end=50)) == Satisfied(ADDRESS)
     assert blocked({"fromOffset": {"0": 51}}, partition(log_start=60, stable_end=50)).code == "B208"
 

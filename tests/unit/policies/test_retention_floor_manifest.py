@@ -69,7 +69,9 @@ def test_a_pattern_needs_expect_at_most(pattern: str) -> None:
 
 
 def test_from_offset() -> None:
-    """ "exact topic names only; the map selects just its partitions; topicId: … may pin the topic's incarnation"."""
+    """ "exact topic names only; the map selects just its partitions; topicId: … may pin the topic's
+    incarnation".
+    """
     keep = spec_of("topics: [orders]\nkeep: {fromOffset: {0: 1200, 1: 900}, topicId: kAwXdc4bS8uMfEXAMPLE0g}").keep
     assert keep.from_offset == {0: 1200, 1: 900}
     assert keep.topic_id == "kAwXdc4bS8uMfEXAMPLE0g"
@@ -111,14 +113,18 @@ def test_offsets_are_offsets(offsets: str, expected: str) -> None:
 
 
 def test_system_topics() -> None:
-    """ "Names starting with `__` … cannot be the subject of a floor at all"; by pattern they are simply never selected."""
+    """ "Names starting with `__` … cannot be the subject of a floor at all"; by pattern they are
+    simply never selected.
+    """
     assert codes(floor("topics: [__consumer_offsets]\nkeep: {last: 5}")) == ["M205"]
     assert codes(floor('topics: ["__*"]\nexpectAtMost: 1\nkeep: {last: 5}')) == []
     assert codes(floor("topics: [_schemas]\nkeep: {last: 5}")) == []
 
 
 def test_no_pattern_selects_a_leading_underscore() -> None:
-    """ "In a RetentionFloor no pattern ever selects a topic whose name starts with `_`"; a LeaderPolicy's selects every topic."""
+    """ "In a RetentionFloor no pattern ever selects a topic whose name starts with `_`"; a
+    LeaderPolicy's selects every topic.
+    """
     names = ["_schemas", "__remote_log_metadata", "connect-offsets", "orders"]
     (policy,) = accepted(floor("topics: ['*', 'regex:.*', _schemas]\nexpectAtMost: 9\nkeep: {last: 5}")).policies
     assert isinstance(policy, RetentionFloor)
@@ -132,7 +138,9 @@ def test_no_pattern_selects_a_leading_underscore() -> None:
 
 
 def test_the_journal_topic() -> None:
-    """ "… and the journal topic cannot be the subject of a floor at all"; another cluster's journal can."""
+    """ "… and the journal topic cannot be the subject of a floor at all"; another cluster's journal
+    can.
+    """
     text = floor("topics: [orders, _reconciler.journal]\nkeep: {last: 5}")
     _, diagnostics = outcome({"c.yaml": cluster("journal: {topic: _reconciler.journal}"), "it.yaml": text})
     assert [diagnostic.code for diagnostic in diagnostics] == ["M207"]
@@ -157,7 +165,9 @@ def test_at_least_one_rule() -> None:
 
 
 def test_continuous_with_a_file_journal_is_warned_about() -> None:
-    """ "`validate` warns where a continuous policy with `every` has only a file: a CI runner forgets it"."""
+    """ "`validate` warns where a continuous policy with `every` has only a file: a CI runner forgets
+    it".
+    """
     text = floor("topics: [orders]\nkeep: {unreadBy: [billing]}", more="mode: continuous\n")
     assert codes(text) == ["M401"]
     manifests, diagnostics = outcome({"c.yaml": cluster("journal: {topic: _j}"), "it.yaml": text})

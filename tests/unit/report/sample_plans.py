@@ -70,7 +70,7 @@ WHOLE = plan(
     targets=("GroupRemoval/dead-etl", "RetentionFloor/orders-gdpr"),
     notes=(
         PolicyInfo(policy=FLOOR, owner="team-orders", reason="erase after 30 days"),
-        PolicyInfo(policy=Address("GroupRemoval", "dead-etl"), owner=None, reason="nobody knows them"),
+        PolicyInfo(policy=Address("GroupRemoval", "dead-etl"), owner=None, reason="they have no user"),
         PolicyInfo(policy=Address("LeaderPolicy", "all"), owner="platform", reason=None),
     ),
 )
@@ -204,7 +204,7 @@ def folded_outcomes() -> list[Outcome]:
         ("both", 21, "POLICY_VIOLATION", "the broker refused"),
         ("neither", 21, None, ""),
         ("none", 21, "NONE", "no effect"),
-        ("pair", 2, "UNKNOWN", "nobody knows"),
+        ("pair", 2, "UNKNOWN", "unknown code"),
         ("alone", 1, None, ""),
     ):
         for number in range(count):

@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.report.terminal import two_columns
 
-LEFT, RIGHT = "  reads everything", "by nobody"
+LEFT, RIGHT = "  reads everything", "by member"
 
 
 def columns(width: int | None) -> list[str]:
@@ -19,5 +19,5 @@ def test_two_columns_fit_on_one_line_with_two_blanks_between(width: int | None, 
 
 def test_two_columns_that_do_not_fit_are_separate_lines() -> None:
     """With one blank between them they would look like one column. Each breaks at the width."""
-    assert columns(28) == [LEFT, "      by nobody"]
-    assert columns(12) == ["  reads", "      everything", "      by", "          nobody"]
+    assert columns(28) == [LEFT, "      by member"]
+    assert columns(12) == ["  reads", "      everything", "      by", "          member"]

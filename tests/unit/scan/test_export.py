@@ -18,7 +18,9 @@ def row(written: ClusterSnapshot, out: Path, table: str = "partitions") -> dict[
 
 
 def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
-    """Null are here only an instant that every record is older than, and the topic id of a commit that carries none."""
+    """Null are here only an instant that every record is older than, and the topic id of a commit
+    that carries none.
+    """
     found = row(
         snapshot(partition(offsets_at={5: None, 1: 0}, readers=(ConsumerPosition("g", 7, topic_id=None),))), tmp_path
     )

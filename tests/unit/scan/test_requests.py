@@ -23,7 +23,9 @@ def asked(chunks: list[PartitionsChunk]) -> list[tuple[str, int, int]]:
 
 
 def test_partition_requests_merge_what_several_parts_request() -> None:
-    """Each partition is there once, with everything that some part requests; other partitions are not there."""
+    """Each partition is there once, with everything that some part requests; other partitions are
+    not there.
+    """
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
@@ -64,7 +66,9 @@ def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6_000), max_size=4), st.booleans())
 def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted: bool) -> None:
-    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that leader."""
+    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that
+    leader.
+    """
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     shown = listing(*topics)
@@ -93,7 +97,9 @@ def test_partition_chunks_skip_leaderless_partitions() -> None:
 
 
 def test_counted_topics_are_not_the_brokers_own() -> None:
-    """Internal topics do not count for the cluster; a topic's own records count where its offsets are requested."""
+    """Internal topics do not count for the cluster; a topic's own records count where its offsets
+    are requested.
+    """
     shown = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
     assert requests.counted_topics(ScanRequest(cluster_records=True), shown) == {"a", "b"}
     needs = ScanRequest(
@@ -115,7 +121,9 @@ def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50))
 def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
-    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the average by more than one partition."""
+    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
+    average by more than one partition.
+    """
     chunks = requests.log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.partitions) == sorted(sizes)
     if chunks:

@@ -110,7 +110,10 @@ def test_partition_with_leadership_only() -> None:
 
 
 def test_last_purge_is_the_journals() -> None:
-    """If requested: None for "never purged", Unknown for an unreadable journal. Otherwise "not asked"."""
+    """If requested: None for "never purged", Unknown for an unreadable journal.
+
+    Otherwise "not asked".
+    """
     assert facts(wish(), None, purges={T0: 8}).last_purge_ms is NOT_ASKED
     assert facts(wish(last_purge=True), None, purges={T0: 8}).last_purge_ms == 8
     assert facts(wish(last_purge=True), None, purges={}).last_purge_ms is None
@@ -242,7 +245,9 @@ def test_group_whose_commits_failed_or_are_missing() -> None:
 
 
 def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
-    """The coordinator omits commits on topics that the caller may not describe, so a removal would name too few."""
+    """The coordinator omits commits on topics that the caller may not describe, so a removal would
+    name too few.
+    """
     for commits, keys, known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
         found = group_facts(group_row(commits=commits, commit_keys=keys))
         if known:
@@ -255,7 +260,10 @@ def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
 
 
 def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
-    """The group is not listed, has the type of its records, and its commits are Unknown. A removed group is not there."""
+    """The group is not listed, has the type of its records, and its commits are Unknown.
+
+    A removed group is not there.
+    """
     live = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems="share")
     for listing in (groups(), groups(hidden=("g",))):
         found = group_facts(live, listing=listing)
@@ -266,11 +274,13 @@ def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
 
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
 def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
-    """A Connect group's first record names no protocol, like a standalone consumer's; but a consumer would be listed."""
+    """A Connect group's first record names no protocol, like a standalone consumer's; but a
+    consumer would be listed.
+    """
     young = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
     assert group_facts(young, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
     assert group_facts(young, listing=groups()).type is GroupType(seems), (
-        "nobody but the log knows it: made since the listing"
+        "only the log has it: created after the listing"
     )
 
 
@@ -314,7 +324,7 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "listing short",
         "log makes up for the old call",
         "nothing does",
-        "the old call does not make up for the log: groups of a partition that nobody leads are in no list",
+        "the old call does not replace the log: groups of a leaderless partition are in no list",
         "nor for a log that may not be seen",
         "unknown keys may be of groups",
         "garbled keys may be of groups",
@@ -324,7 +334,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
     ],
 )
 def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitLog, told: str | None) -> None:
-    """The readers are complete only if every group is listed and every listed group's commits were read."""
+    """The readers are complete only if every group is listed and every listed group's commits were
+    read.
+    """
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
     found = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
     assert (found is None) if told is None else told in reason(found)
@@ -348,7 +360,9 @@ def test_commit_log_with_missing_partitions() -> None:
 
 
 def test_commit_log_that_does_not_exist_or_was_not_requested() -> None:
-    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every group."""
+    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every
+    group.
+    """
     nothing = snapshot_builder.commit_log([], partitions=0, requested=True, missing=None)
     assert nothing.complete
     assert nothing.of("g") is None
@@ -386,7 +400,9 @@ def test_topic_records() -> None:
 
 
 def test_cluster_records() -> None:
-    """The broker's own topics do not count, and one unknown topic makes the cluster's records Unknown."""
+    """The broker's own topics do not count, and one unknown topic makes the cluster's records
+    Unknown.
+    """
     internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
     rows = Rows({}, {}, {"a": {"records": 5, "unread": 0}, "b": {"records": 6, "unread": 0}}, [])
     counted = frozenset({"a", "b"})
