@@ -3,6 +3,7 @@
 Kafka's own tools show the effects.
 """
 
+import fcntl
 import os
 import select
 import signal
@@ -52,12 +53,9 @@ def test_two_simultaneous_applies_do_no_harm(
     # The first process is stopped during its work until the second one sends its first batch, so
     # that both send requests for the same subjects.
     wait_for_first_batch(processes[0], 180)
-    processes[0].send_signal(signal.SIGSTOP)
+    stop_outside_append(processes[0], scenario.journal)
     try:
         processes.append(start(scenario, "results-2.json"))
-        # If the stopped process holds the lock of the journal, the second one waits; then the
-        # timeout
-        # ends this wait.
         wait_for_first_batch(processes[1], 90)
     finally:
         processes[0].send_signal(signal.SIGCONT)
@@ -104,6 +102,27 @@ def start(scenario: ApplyScenario, results_file: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def stop_outside_append(process: subprocess.Popen[str], journal: Path) -> None:
+    """Stop the process while it does not hold the lock of the journal file.
+
+    A process that is stopped inside an append keeps the lock, and the other one waits for it before
+    its recheck instead of sending for the same subjects.
+    """
+    for _ in range(100):
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        if not journal.exists():
+            return
+        with journal.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+    raise AssertionError("the process held the lock of its journal each time it was stopped")
 
 
 def wait_for_first_batch(process: subprocess.Popen[str], timeout_s: float) -> None:
