@@ -82,8 +82,7 @@ def test_two_simultaneous_applies_do_no_harm(
         sent = {address for address, line in run_outcomes.items() if line["sends"]}
         assert sent <= intended
         # A run that was stopped between its intent and its request checks again, and finds the
-        # effect
-        # of the other run.
+        # effect of the other run.
         assert {run_outcomes[address]["status"] for address in intended - sent} <= {"satisfied"}
     contested = sorted(
         address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
