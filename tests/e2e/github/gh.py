@@ -168,8 +168,8 @@ def main(arguments: list[str]) -> int:
             _api(api, arguments[1:])
         else:
             raise Refused(f"the fake does not know gh {' '.join(arguments)}")
-    except Refused as refusal:
-        print(f"gh: {refusal}", file=sys.stderr)
+    except Refused as error:
+        print(f"gh: {error}", file=sys.stderr)
         return 1
     return 0
 

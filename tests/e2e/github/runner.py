@@ -249,8 +249,8 @@ class _Job:
                     shutil.copy(self._workspace / inputs["path"], self._cache / inputs["key"])
                 case _:
                     raise AssertionError(f"the runner does not know {name}")
-        except gh.Refused as refusal:
-            self.result.log += f"$ {name}\n{refusal}\n"
+        except gh.Refused as error:
+            self.result.log += f"$ {name}\n{error}\n"
             self._failed = True
 
     def _checkout(self, *, ref: str | None = None) -> None:

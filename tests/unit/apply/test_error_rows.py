@@ -102,7 +102,7 @@ ROWS_OF_THE_TABLE = [(operation, code) for operation, rows in TABLE.items() for 
 
 
 @pytest.mark.parametrize(
-    ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda each: each if isinstance(each, str) else name_of(each)
+    ("operation", "code"), ROWS_OF_THE_TABLE, ids=lambda value: value if isinstance(value, str) else name_of(value)
 )
 def test_every_row_is_tested_and_names_its_test(operation: Operation, code: int) -> None:
     """Each row is tested on the fake cluster, and on real brokers or with a reason."""

@@ -36,16 +36,16 @@ def test_decoder_reads_every_commit_key(commit: Commit, version: int) -> None:
 
 
 @given(names, st.sampled_from(sorted(TYPES)), st.binary(max_size=30))
-def test_decoder_reads_the_type_of_a_group_from_its_key(group: str, version: int, rest: bytes) -> None:
+def test_decoder_reads_the_type_of_a_group_from_its_key(group: str, version: int, suffix: bytes) -> None:
     """Each known key type has the group and its protocol; fields after the group do not matter."""
-    key = group_key(version, group, b"" if version == 2 else rest)
+    key = group_key(version, group, b"" if version == 2 else suffix)
     assert decode_key(key) == GroupKey(group, TYPES[version])
 
 
 @given(names, st.integers(24, 32_767), st.binary(max_size=30))
-def test_decoder_does_not_guess_later_key_types(group: str, version: int, rest: bytes) -> None:
+def test_decoder_does_not_guess_later_key_types(group: str, version: int, suffix: bytes) -> None:
     """A key type of a later broker is unknown: neither malformed nor an exception."""
-    assert decode_key(group_key(version, group, rest)) == UnknownKey(version, group)
+    assert decode_key(group_key(version, group, suffix)) == UnknownKey(version, group)
 
 
 @given(commits, st.integers(0, 4), st.dictionaries(st.integers(1, 300), st.binary(max_size=40), max_size=3))
@@ -63,9 +63,9 @@ def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: d
 @given(commits, st.integers(0, 4), st.data())
 def test_decoder_notices_truncated_values(commit: Commit, version: int, data: st.DataObject) -> None:
     """A truncated value is malformed: a part of a record is never read as a record."""
-    whole = commit_value(commit, version)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    assert isinstance(decode_commit(whole[:cut]), MalformedRecord)
+    value = commit_value(commit, version)
+    cut = data.draw(st.integers(0, len(value) - 1))
+    assert isinstance(decode_commit(value[:cut]), MalformedRecord)
 
 
 @given(commits, st.integers(0, 4), st.binary(min_size=1, max_size=9))

@@ -18,8 +18,8 @@ def cited(diagnostic: Diagnostic) -> tuple[str, str, list[str]]:
     return diagnostic.code, str(diagnostic.location), [str(other.location) for other in diagnostic.related]
 
 
-def removal(groups: str, *, name: str, rest: str = "") -> str:
-    return manifest("GroupRemoval", name, f"groups: {groups}\nidleFor: 3d\n{rest}")
+def removal(groups: str, *, name: str, fields: str = "") -> str:
+    return manifest("GroupRemoval", name, f"groups: {groups}\nidleFor: 3d\n{fields}")
 
 
 def leaders(spec: str, *, name: str) -> str:
@@ -59,9 +59,9 @@ def test_names_are_unique_per_cluster() -> None:
 
 def test_a_refused_manifest_keeps_its_name() -> None:
     """An error in one manifest does not cause errors in others, and its name still counts."""
-    broken = floor("topics: []\nkeep: {last: 5}")
-    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=broken, b=floor(GOOD))] == ["M116", "M301"]
-    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=broken, w=waiver(WAIVED))] == ["M116"]
+    invalid = floor("topics: []\nkeep: {last: 5}")
+    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=invalid, b=floor(GOOD))] == ["M116", "M301"]
+    assert [diagnostic.code for diagnostic in diagnostics_of(c=CLUSTER, a=invalid, w=waiver(WAIVED))] == ["M116"]
 
 
 def test_two_clusters_of_one_name_and_of_one_id() -> None:
@@ -92,8 +92,8 @@ def test_two_floors_that_claim_one_topic(first: str, second: str, clash: bool) -
     """ "Two policies that claim one subject: by exact names an error here, citing both"; disjoint
     partitions do not clash.
     """
-    rest = "\nkeep: {last: 5}"
-    diagnostics = diagnostics_of(c=CLUSTER, a=floor(first + rest, name="first"), b=floor(second + rest, name="second"))
+    keep = "\nkeep: {last: 5}"
+    diagnostics = diagnostics_of(c=CLUSTER, a=floor(first + keep, name="first"), b=floor(second + keep, name="second"))
     assert [cited(diagnostic) for diagnostic in diagnostics] == ([("M302", "b.yaml:5", ["a.yaml:5"])] if clash else [])
 
 
@@ -132,7 +132,7 @@ def test_groups_and_leaders_are_claimed_once() -> None:
     """
     diagnostics = diagnostics_of(c=CLUSTER, a=removal("[g]", name="one"), b=removal("[h, g]", name="two"))
     assert [diagnostic.code for diagnostic in diagnostics] == ["M302"]
-    excepted = removal("[g, h]", name="two", rest="exceptGroups: ['g*']")
+    excepted = removal("[g, h]", name="two", fields="exceptGroups: ['g*']")
     assert diagnostics_of(c=CLUSTER, a=removal("[g]", name="one"), b=excepted) == []
     preferred = leaders("topics: [orders]", name="preferred")
     unclean = leaders("partitions: {orders: [3]}\nelection: unclean", name="unclean")

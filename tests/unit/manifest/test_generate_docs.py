@@ -64,14 +64,16 @@ def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[st
     for code, files in BROKEN.items():
         (folder / code).mkdir()
         monkeypatch.chdir(folder / code)
-        written = {name: text for name, text in files.items() if text}
-        examples[code] = (written, output_of(dict(files), folder / code, code=code))
+        contents = {name: text for name, text in files.items() if text}
+        examples[code] = (contents, output_of(dict(files), folder / code, code=code))
     (folder / "files").mkdir()
     monkeypatch.chdir(folder / "files")
     for code, path in unreadable(folder / "files").items():
         with pytest.raises(ManifestsInvalid) as refused:
             load([path], now_ms=NOW_MS)
-        output = render([found for found in refused.value.diagnostics if found.code == code], Rendering.TEXT)
+        output = render(
+            [diagnostic for diagnostic in refused.value.diagnostics if diagnostic.code == code], Rendering.TEXT
+        )
         assert output.startswith(f"error[{code}]")
         examples[code] = ({f"$ reconciler validate {path}": ""}, output)
     return examples

@@ -150,16 +150,16 @@ def test_no_output_shows_a_planted_secret(
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
-    shown = [render(reported, rendering) for rendering in Rendering]
-    shown += [
+    outputs = [render(reported, rendering) for rendering in Rendering]
+    outputs += [
         repr(reported),
         repr(invalid.value),
         str(invalid.value),
         "".join(traceback.format_exception(invalid.value)),
     ]
-    shown += [caplog.text, *capfd.readouterr()]
+    outputs += [caplog.text, *capfd.readouterr()]
     assert reported
-    assert PLANTED not in "".join(shown)
+    assert PLANTED not in "".join(outputs)
 
 
 def test_no_output_shows_a_secret_behind_a_reference(
@@ -171,14 +171,14 @@ def test_no_output_shows_a_secret_behind_a_reference(
     text = cluster("client:\n  sasl.password: ${env:P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:GONE}")
     with pytest.raises(SecretMissing) as invalid:
         resolve(loaded(text, tmp_path), environment={"P": PLANTED})
-    shown = [
+    outputs = [
         str(invalid.value),
         repr(invalid.value),
         "".join(traceback.format_exception(invalid.value)),
         caplog.text,
         *capfd.readouterr(),
     ]
-    assert PLANTED not in "".join(shown)
+    assert PLANTED not in "".join(outputs)
 
 
 def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:

@@ -138,7 +138,7 @@ def test_two_consumers_below_a_floor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "expected"),
+    ("position", "expected"),
     [
         (None, ("B205", ('"g"', "unreadBy", "orders[0]"), ("unreadBy",), False)),
         (reader("g", 101), ("B206", ('"g"', "unreadBy", "101", "100"), ("reset",), False)),
@@ -149,8 +149,8 @@ def test_two_consumers_below_a_floor() -> None:
         ),
     ],
 )
-def test_invalid_committed_offsets(standing: object, expected: Expected) -> None:
-    objection = verified_offset("g", standing, partition(), TOPIC_ID, 100)  # type: ignore[arg-type]
+def test_invalid_committed_offsets(position: object, expected: Expected) -> None:
+    objection = verified_offset("g", position, partition(), TOPIC_ID, 100)  # type: ignore[arg-type]
     assert_objection(objection, expected)  # type: ignore[arg-type]
 
 
@@ -226,6 +226,6 @@ def test_a_group_in_a_sentence_has_quotes() -> None:
 
 def test_a_floor_has_one_guard_for_all_partitions() -> None:
     """Named groups and exceptions are sorted, so that their order does not change a digest."""
-    made = FloorEvaluator.of(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
-    assert (made.guard.named, made.guard.except_groups) == (("a", "b"), ("y", "z"))
-    assert made.instants.asked == (NOW_MS - DAY,)
+    evaluator = FloorEvaluator.of(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
+    assert (evaluator.guard.named, evaluator.guard.except_groups) == (("a", "b"), ("y", "z"))
+    assert evaluator.instants.asked == (NOW_MS - DAY,)

@@ -40,8 +40,8 @@ def assert_problem(problem: ValidationIssue, code: str, at: FieldPath, *facts: s
     ],
 )
 def test_a_group_removal(spec: dict[str, Any], code: str, at: FieldPath, facts: tuple[str, ...]) -> None:
-    ((where, problem),) = problems(GroupRemoval, spec)
-    assert where == ("spec",)
+    ((location, problem),) = problems(GroupRemoval, spec)
+    assert location == ("spec",)
     assert_problem(problem, code, at, *facts)
 
 
@@ -65,13 +65,13 @@ def test_a_group_removal(spec: dict[str, Any], code: str, at: FieldPath, facts: 
 def test_a_leader_policy(spec: dict[str, Any], expected: list[tuple[FieldPath, bool, tuple[str, ...]]]) -> None:
     """All errors of one manifest are reported together."""
     refusals = problems(LeaderPolicy, spec)
-    for (where, problem), (at, on_key, facts) in zip(refusals, expected, strict=True):
-        assert where == ("spec",)
+    for (location, problem), (at, on_key, facts) in zip(refusals, expected, strict=True):
+        assert location == ("spec",)
         assert_problem(problem, "M209", at, *facts, on_key=on_key)
 
 
 @pytest.mark.parametrize(
-    ("spec", "where", "code", "at", "on_key", "facts"),
+    ("spec", "location", "code", "at", "on_key", "facts"),
     [
         ({"topics": ["a"], "keep": {}}, ("spec", "keep"), "M214", (), False, ("`keep`", "newerThan", "unreadBy")),
         (
@@ -98,8 +98,8 @@ def test_a_leader_policy(spec: dict[str, Any], expected: list[tuple[FieldPath, b
     ],
 )
 def test_a_retention_floor(
-    spec: dict[str, Any], where: FieldPath, code: str, at: FieldPath, on_key: bool, facts: tuple[str, ...]
+    spec: dict[str, Any], location: FieldPath, code: str, at: FieldPath, on_key: bool, facts: tuple[str, ...]
 ) -> None:
     ((place, problem),) = problems(RetentionFloor, spec)
-    assert place == where
+    assert place == location
     assert_problem(problem, code, at, *facts, on_key=on_key)

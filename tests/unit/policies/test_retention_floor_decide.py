@@ -624,7 +624,7 @@ def test_only_unread_by_under_block_vouches(consumers: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "code"),
+    ("positions", "code"),
     [
         ((), "B205"),
         ((reader("billing", 0, implied=True),), "B205"),
@@ -633,10 +633,10 @@ def test_only_unread_by_under_block_vouches(consumers: str) -> None:
         ((reader("billing", 60, topic_id=OTHER_ID),), "B207"),
     ],
 )
-def test_an_invalid_commit_blocks(standing: tuple[Any, ...], code: str) -> None:
+def test_an_invalid_commit_blocks(positions: tuple[Any, ...], code: str) -> None:
     """No position, a position above the end, or one for an earlier topic of the same name."""
     decision = blocked(
-        {"unreadBy": ["billing"]}, partition(at={DAY: 100}, high_watermark=120, readers=standing), group("billing")
+        {"unreadBy": ["billing"]}, partition(at={DAY: 100}, high_watermark=120, readers=positions), group("billing")
     )
     assert (decision.code, decision.unread) == (code, False)
     assert '"billing"' in decision.reason

@@ -123,8 +123,8 @@ def test_an_explanation(plan: Plan, other: Address, width: int | None) -> None:
         assert_harmless_lines(report.explain(plan, address.policy_address, width=width))
     try:
         assert_harmless_lines(report.explain(plan, other, width=width))
-    except UsageError as unknown:
-        assert_harmless(str(unknown))
+    except UsageError as error:
+        assert_harmless(str(error))
 
 
 @made.FEW

@@ -45,10 +45,10 @@ def test_setup_has_the_archive_written_at_once(java: Path, jars: Path, tmp_path:
     for _ in range(6):
         select_archive(java, jars, tmp_path, cache=cache)
     assert write_at_next_start(java, jars, cache=cache)
-    chosen = select_archive(java, jars, tmp_path, cache=cache)
-    assert chosen.written is not None
-    chosen.written.write_bytes(b"classes")
-    chosen.keep()
+    archive = select_archive(java, jars, tmp_path, cache=cache)
+    assert archive.written is not None
+    archive.written.write_bytes(b"classes")
+    archive.keep()
     assert not write_at_next_start(java, jars, cache=cache)
 
 
@@ -57,9 +57,9 @@ def test_an_archive_that_is_never_written_is_given_up(java: Path, jars: Path, tm
     cache = tmp_path / "cache"
     options = []
     for _ in range(6):
-        chosen = select_archive(java, jars, tmp_path, cache=cache)
-        chosen.keep()
-        options.append(chosen.option is not None)
+        archive = select_archive(java, jars, tmp_path, cache=cache)
+        archive.keep()
+        options.append(archive.option is not None)
     assert options == [False, True, True, True, False, False]
 
 
@@ -84,12 +84,12 @@ def test_only_the_most_recently_used_archives_stay(java: Path, jars: Path, tmp_p
         (cache / name).touch()
         os.utime(cache / name, (at, at))
     select_archive(java, jars, tmp_path, cache=cache)
-    chosen = select_archive(java, jars, tmp_path, cache=cache)
+    archive = select_archive(java, jars, tmp_path, cache=cache)
     (tmp_path / "classes.jsa").write_bytes(b"classes")
-    chosen.keep()
-    assert chosen.cached is not None
-    left = {path.name for path in cache.iterdir() if path.suffix != ".runs"}
-    assert left == {chosen.cached.name, "first.jsa", "other.txt"}
+    archive.keep()
+    assert archive.cached is not None
+    remaining = {path.name for path in cache.iterdir() if path.suffix != ".runs"}
+    assert remaining == {archive.cached.name, "first.jsa", "other.txt"}
 
 
 def test_a_cache_that_cannot_be_written_does_not_fail_the_scan(java: Path, jars: Path, tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_cache_that_cannot_be_written_does_not_fail_the_scan(java: Path, jars:
     cache = tmp_path / "cache"
     cache.write_text("no folder")
     assert select_archive(java, jars, tmp_path, cache=cache) == ClassCache()
-    written = tmp_path / "classes.jsa"
-    written.write_bytes(b"classes")
-    ClassCache("-XX:…", written, cache / "kept.jsa").keep()
+    archive_path = tmp_path / "classes.jsa"
+    archive_path.write_bytes(b"classes")
+    ClassCache("-XX:…", archive_path, cache / "kept.jsa").keep()
     assert cache.read_text() == "no folder"
 
 
