@@ -90,15 +90,15 @@ spec:
 """
     )
     monkeypatch.chdir(tmp_path)
-    manifests = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    options = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _message: None, clock=pipeline.wall_clock_ms)
+    part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _message: None, clock=pipeline.wall_clock_ms)
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
     with produce_records(cluster.bootstrap_servers, topic), client.member(cluster.bootstrap_servers, group, [topic]):
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            run_result = pipeline.converge(manifests, options, stop=lambda: False, on_plan=lambda _plan: None)
+            run_result = pipeline.converge(part, run, stop=lambda: False, on_plan=lambda _plan: None)
             assert run_result.exit_code == 0, run_result.outcomes
             for outcome in run_result.outcomes:
                 assert outcome.action.address.policy == "stream"
@@ -108,10 +108,10 @@ spec:
     for partition in (0, 1):
         assert 0 < log_starts[partition] <= committed[partition]
     assert log_start_offsets(cluster, merge_topic) == {0: 0}
-    intents = [entry for entry in pipeline.journal_entries(manifests, options) if entry.event.value == "intent"]
+    sent = [entry for entry in pipeline.journal_entries(part, run) if entry.event.value == "intent"]
     for partition in (0, 1):
-        times = [entry.at_ms for entry in intents if entry.address.partition == partition]
+        times = [entry.at_ms for entry in sent if entry.address.partition == partition]
         assert len(times) >= INTERVALS
         assert all(later - earlier > EVERY_MS for earlier, later in itertools.pairwise(times))
-        targets = [dict(entry.request)["before_offset"] for entry in intents if entry.address.partition == partition]
+        targets = [dict(entry.request)["before_offset"] for entry in sent if entry.address.partition == partition]
         assert targets == sorted(set(targets))

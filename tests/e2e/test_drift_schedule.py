@@ -147,12 +147,12 @@ def test_drift_prints_nothing_while_converge_keeps_up(
     policy drifts. After the next converge drift is quiet.
     """
     schedule = Schedule(tmp_path, capfd)
-    manifests = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-    options = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _message: None, clock=pipeline.wall_clock_ms)
+    part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    run = RunOptions(engine=engine, timeout_s=20.0, progress=lambda _message: None, clock=pipeline.wall_clock_ms)
     plans: list[Plan] = []
 
     def converge() -> Any:
-        result = pipeline.converge(manifests, options, stop=lambda: False, on_plan=plans.append)
+        result = pipeline.converge(part, run, stop=lambda: False, on_plan=plans.append)
         assert result.exit_code == 0, result
         return result
 

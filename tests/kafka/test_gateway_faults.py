@@ -180,15 +180,15 @@ def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
     """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
     name = topic_on(cluster, (1, 2, 3))
     group = f"reader-{uuid.uuid4().hex[:12]}"
-    partition = TopicPartition(name, 0)
+    at = TopicPartition(name, 0)
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     workers = WorkerPool(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(workers, {group: [partition]}, timeout_s=10)[group] == {partition: 4}
+        assert fetch(workers, {group: [at]}, timeout_s=10)[group] == {at: 4}
         (worker,) = workers._idle
         os.kill(worker._process.pid, signal.SIGSEGV)
         worker._process.wait(10)
-        assert fetch(workers, {group: None}, timeout_s=10)[group] == {partition: 4}
+        assert fetch(workers, {group: None}, timeout_s=10)[group] == {at: 4}
     finally:
         workers.close()
 
@@ -228,18 +228,18 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: Cluster, *, isol
 
 def test_answers_of_a_worker_are_read_above_descriptor_1023() -> None:
     """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, limits[1]), limits[1]))
-    read_fd, write_fd = os.pipe()
-    high_fd = fcntl.fcntl(read_fd, fcntl.F_DUPFD, 1_500)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
+    reading, writing = os.pipe()
+    high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
     try:
-        assert worker_process._read_exactly(high_fd, 1, time.monotonic() + 0.05) is None
-        os.write(write_fd, b"x")
-        assert worker_process._read_exactly(high_fd, 1, time.monotonic() + 10) == b"x"
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 0.05) is None
+        os.write(writing, b"x")
+        assert worker_process._read_exactly(high, 1, time.monotonic() + 10) == b"x"
     finally:
-        for descriptor in (read_fd, write_fd, high_fd):
+        for descriptor in (reading, writing, high):
             os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_worker_with_an_outstanding_answer_is_not_reused() -> None:

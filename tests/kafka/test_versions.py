@@ -56,10 +56,10 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: Cluster)
     [value] = commits_of(cluster, group)
     has_topic_id = kafka_version(cluster) >= (4, 2)
     assert int.from_bytes(value[:2], "big") == (4 if has_topic_id else 3)
-    commit = decode_commit(value)
-    assert isinstance(commit, CommitValue)
-    assert commit.offset == 7
-    assert (commit.topic_id != NO_TOPIC_ID) == has_topic_id
+    read = decode_commit(value)
+    assert isinstance(read, CommitValue)
+    assert read.offset == 7
+    assert (read.topic_id != NO_TOPIC_ID) == has_topic_id
 
 
 def test_no_group_is_hidden_before_kafka_4(cluster: Cluster) -> None:

@@ -190,16 +190,16 @@ def test_records_that_a_new_leader_gets_late_are_read(cluster: Cluster, connecti
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     group = f"{unique}-late"
-    log_number = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    place = log_partition(group, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
 
     def commit(count: int) -> None:
         for offset in range(count):
             client.commit(servers, group, {(unique, 0): offset})
 
     commit(1)
-    _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, log_number)
+    _, start = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
     commit(3)
-    log = PartitionLog(log_number, start=start, end=start + 7)
+    log = PartitionLog(place, start=start, end=start + 7)
     with ThreadPoolExecutor(1) as executor:
         late_commits = executor.submit(lambda: (time.sleep(1.5), commit(4)))
         consume(KafkaSession(connection), [log], None)
@@ -214,9 +214,9 @@ def test_a_log_partition_without_its_last_records_is_unread(
     """If expected records never come, the partition is unread after the connection's timeout."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
-    log_number = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
+    place = log_partition(unique, len(client.partition_states(servers, COMMIT_LOG_TOPIC)))
     client.commit(servers, unique, {(unique, 0): 1})
-    log_start, high_watermark = client.watermarks(servers, COMMIT_LOG_TOPIC, log_number)
-    log = PartitionLog(log_number, start=log_start, end=high_watermark + 1_000_000)
+    low, high = client.watermarks(servers, COMMIT_LOG_TOPIC, place)
+    log = PartitionLog(place, start=low, end=high + 1_000_000)
     consume(KafkaSession(replace(connection, timeout_s=3.0)), [log], None)
     assert log.error == "no data for 3 s"

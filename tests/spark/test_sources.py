@@ -191,7 +191,7 @@ def test_export_writes_documented_parquet(
         topic_records=True,
     )
     before = time.time_ns() // 1_000_000
-    paths = export(
+    written = export(
         needs,
         KafkaSession(connection),
         observed_at_ms=before,
@@ -199,13 +199,13 @@ def test_export_writes_documented_parquet(
         progress=lambda _message: None,
         out=tmp_path / "scan",
     )
-    assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
         "scan/partitions/part-0.parquet",
         "scan/groups/part-0.parquet",
         "scan/topics/part-0.parquet",
         "scan/run.json",
     ]
-    partitions, groups, topics = (pq.read_table(path) for path in paths[:3])
+    partitions, groups, topics = (pq.read_table(path) for path in written[:3])
     assert partitions.schema.names == PARTITION_COLUMNS.names
     assert groups.schema.names == GROUP_COLUMNS.names
     assert topics.schema.names == TOPIC_COLUMNS.names
@@ -220,6 +220,6 @@ def test_export_writes_documented_parquet(
     assert topic["records"] == 20
     other_topics = [row for row in topics.to_pylist() if row["topic"] != unique]
     assert all(dict(row["unread"])["records"] == "not asked" for row in other_topics)
-    run = json.loads(paths[3].read_text())
+    run = json.loads(written[3].read_text())
     assert (run["cluster_id"], run["observed_at_ms"]) == (cluster.cluster_id, before)
     assert run["incomplete"] == {}

@@ -23,8 +23,8 @@ def reduce(*records: tuple[bytes | None, bytes | None, int]) -> Reduction:
 
 
 def only_activity(reduction: Reduction) -> GroupActivity:
-    (activity,) = reduction.activities()
-    return activity
+    (life,) = reduction.activities()
+    return life
 
 
 @given(
@@ -47,28 +47,25 @@ def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[C
 
 def test_reduce_same_offset_again_is_activity() -> None:
     """A quiet consumer commits one offset again and again: only the log's times move (trap 18)."""
-    later_commit = replace(COMMIT, commit_ms=9_000)
-    activity = only_activity(
-        reduce(
-            (commit_key(COMMIT), commit_value(COMMIT, 4), 1_000),
-            (commit_key(later_commit), commit_value(later_commit, 4), 9_000),
-        )
+    again = replace(COMMIT, commit_ms=9_000)
+    life = only_activity(
+        reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (commit_key(again), commit_value(again, 4), 9_000))
     )
-    assert activity.newest_ms == 9_000
+    assert life.newest_ms == 9_000
 
 
 def test_reduce_tombstones_are_activity_of_a_removed_group() -> None:
     """A tombstone has a time and unsets its key: activity, but no state at the coordinator."""
-    activity = only_activity(
+    life = only_activity(
         reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (commit_key(COMMIT), None, 7_000))
     )
-    assert activity == GroupActivity("g", 7_000, 1, GroupType.CLASSIC, live=False, commits=0)
+    assert life == GroupActivity("g", 7_000, 1, GroupType.CLASSIC, live=False, commits=0)
 
 
 def test_reduce_members_coming_and_going_are_activity() -> None:
     """The broker writes a group's metadata whenever its members change."""
-    activity = only_activity(reduce((group_key(2, "g"), group_value(3, "consumer"), 3_000)))
-    assert activity == GroupActivity("g", 3_000, 0, GroupType.CLASSIC, live=True, commits=0)
+    life = only_activity(reduce((group_key(2, "g"), group_value(3, "consumer"), 3_000)))
+    assert life == GroupActivity("g", 3_000, 0, GroupType.CLASSIC, live=True, commits=0)
 
 
 def test_reduce_reads_types_from_live_keys() -> None:
@@ -104,10 +101,10 @@ def test_reduce_later_record_types_keep_a_known_group_alive() -> None:
     """A record of an unknown type is activity of a known group: the result never shows less
     activity.
     """
-    activity = only_activity(
+    life = only_activity(
         reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (group_key(99, "g"), b"x", 8_000))
     )
-    assert (activity.newest_ms, activity.offset) == (8_000, 1)
+    assert (life.newest_ms, life.offset) == (8_000, 1)
 
 
 def test_reduce_records_without_a_time_are_no_evidence() -> None:
@@ -144,10 +141,10 @@ def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
     """The topic id of an older commit once counted for the newest commit, which was of an unknown
     version.
     """
-    newer_value = commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4)
+    newer = commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4)
     records = [
         (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
-        (commit_key(COMMIT), b"\0\5" + newer_value[2:], 2),
+        (commit_key(COMMIT), b"\0\5" + newer[2:], 2),
     ]
     reduction = reduce(*records)
     assert list(reduction.origins(None)) == []
@@ -155,7 +152,7 @@ def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
         1,
         GroupActivity("g", 1_000, 1, GroupType.CLASSIC, True, 1),
     )
-    assert list(reduce(*records, (commit_key(COMMIT), newer_value, 3)).origins(None)) == [
+    assert list(reduce(*records, (commit_key(COMMIT), newer, 3)).origins(None)) == [
         CommittedTopicId("g", "t", 0, 9, TEXT_B)
     ]
 

@@ -14,19 +14,15 @@ def lines(broker: str, **apis: str) -> list[str]:
 
 def test_versions_are_read_per_broker_from_the_clients_log() -> None:
     """Two brokers of two releases, one without election types; other lines of the log are ignored."""
-    log_lines = [
+    heard = [
         "FEATURE something else",
         *lines("b1:9092/1", Fetch="4..18", DeleteRecords="0..2", DeleteGroups="0..2", ElectLeadersRequest="0..2"),
         *lines("b1:9092/bootstrap", Fetch="4..18"),
         *lines("b2:9092/2", Fetch="0..17", DeleteRecords="0..2", ElectLeadersRequest="0..0"),
     ]
-    new_version, old_version = versions(log_lines)
-    assert (new_version.broker, new_version.kafka_4, new_version.lacking) == ("b1:9092", True, ())
-    assert (old_version.broker, old_version.kafka_4, old_version.lacking) == (
-        "b2:9092",
-        False,
-        ("DeleteGroups", "ElectLeaders"),
-    )
+    new, old = versions(heard)
+    assert (new.broker, new.kafka_4, new.lacking) == ("b1:9092", True, ())
+    assert (old.broker, old.kafka_4, old.lacking) == ("b2:9092", False, ("DeleteGroups", "ElectLeaders"))
     assert versions(["nothing"]) == ()
 
 
