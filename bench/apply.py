@@ -144,8 +144,8 @@ class Workload(ABC):
         """
         seconds: Seconds = {contender: [] for contender in CONTENDERS}
         for number in range(self.sizes.repetitions):
-            first = number % len(CONTENDERS)
-            for contender in CONTENDERS[first:] + CONTENDERS[:first]:
+            offset = number % len(CONTENDERS)
+            for contender in CONTENDERS[offset:] + CONTENDERS[:offset]:
                 seconds[contender].append(self.turn(contender))
                 last_s = seconds[contender][-1]
                 progress(f"{self.title()}, {number + 1} of {self.sizes.repetitions}: {contender} {last_s:.2f} s")
@@ -337,7 +337,7 @@ class Elections(Workload):
     def title(self) -> str:
         return f"{self.action_count():,} elections"
 
-    def prepare(self, contender: str) -> None:  # noqa: ARG002  a recheck leaves its partitions to the next contender
+    def prepare(self, contender: str) -> None:  # noqa: ARG002  a recheck moves no leader
         if self.cluster.count_non_preferred(self.partitions) < len(self.partitions):
             self.cluster.rotate_replicas(self.partitions)
 

@@ -32,7 +32,7 @@ DONE = ItemResult("NONE")
 
 
 class FakeGateway:
-    """A `model.ports.Gateway` that carries out every deletion of `bench.plan_file`."""
+    """A `model.ports.Gateway` that executes every deletion of `bench.plan_file`."""
 
     def __init__(self, size: int) -> None:
         self._deleted = bytearray(size)

@@ -1,4 +1,4 @@
-"""An operation that only tests have: set `cleanup.policy` of a topic. One file, as every operation."""
+"""An operation that only tests have: it sets `cleanup.policy` of a topic, in one file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ALTERED_TOPICS = Limit(field="altered_topics", default=2, description="Topics al
 
 
 class ClusterWithConfigs(FakeCluster):
-    """The fake cluster with the one gateway method that the operation needs, and one to look."""
+    """The fake cluster with the gateway method of this operation and a method to read the result."""
 
     def read_cleanup(self, topics: Iterable[str]) -> Mapping[str, TopicFacts]:
         return {
@@ -47,7 +47,7 @@ class ClusterWithConfigs(FakeCluster):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedTopic:
-    """The topic in the scan."""
+    """The topic as the scan saw it."""
 
     topic_id: str
     cleanup: str

@@ -1,4 +1,4 @@
-"""A kind of policy that only tests have: the cleanup policy that topics should have. One file, as every policy."""
+"""A policy kind that only tests have: the cleanup policy of topics, in one file."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal

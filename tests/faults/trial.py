@@ -1,4 +1,4 @@
-"""Runs one fault trial: create content, plan, apply while faults strike, verify and converge."""
+"""Runs one fault trial: create content, plan, apply while faults occur, verify and converge."""
 
 import os
 import pickle
@@ -67,13 +67,15 @@ class TrialReport:
 def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
     """Choose the trial's first fault in turn, and up to two others at random."""
     rng = random.Random(f"{seed}/kinds/{number}")
-    first = tuple(FaultType)[number % len(FaultType)]
-    others = [
-        fault for fault in FaultType if fault is not first and not (first in CLIENT_FAULTS and fault in CLIENT_FAULTS)
+    main_fault = tuple(FaultType)[number % len(FaultType)]
+    other_faults = [
+        fault
+        for fault in FaultType
+        if fault is not main_fault and not (main_fault in CLIENT_FAULTS and fault in CLIENT_FAULTS)
     ]
-    more = rng.sample(others, rng.choice([0, 1, 2]))
-    client_faults = [fault for fault in more if fault in CLIENT_FAULTS]
-    return (first, *(fault for fault in more if fault not in client_faults[1:]))
+    additional_faults = rng.sample(other_faults, rng.choice([0, 1, 2]))
+    client_faults = [fault for fault in additional_faults if fault in CLIENT_FAULTS]
+    return (main_fault, *(fault for fault in additional_faults if fault not in client_faults[1:]))
 
 
 def run_trial(
@@ -87,13 +89,13 @@ def run_trial(
         setup.create()
         with setup.traffic(), setup.live_members:
             run = _plan_and_apply(setup, report, engine)
-        _settle(setup)
+        _wait_until_healthy(setup)
         report.violations += verification.violations(setup, run, verification.observe(setup))
         _converge(setup, report, engine)
     except Exception:  # noqa: BLE001 - an error is a violation, and the next trial runs
-        report.violations.append("BROKEN " + traceback.format_exc())
+        report.violations.append("ERROR " + traceback.format_exc())
     finally:
-        _restore(setup)
+        _resume_brokers(setup)
         kafka_client.delete_topics(setup.servers, list(setup.topics))
     report.seconds = time.monotonic() - start
     return report
@@ -102,7 +104,7 @@ def run_trial(
 class _Driver:
     """Plans and applies like the command line.
 
-    Batches are small, so that faults strike between them.
+    Batches are small, so that faults occur between them.
     """
 
     def __init__(self, setup: TrialSetup, engine: SparkTarget) -> None:
@@ -263,7 +265,7 @@ def _inject(
                 time.sleep(setup.rng.uniform(0.0, 2.0))
             INJECTIONS[fault](setup)
     except Exception:  # noqa: BLE001 - the trial reports it
-        errors.append("BROKEN fault: " + traceback.format_exc())
+        errors.append("ERROR fault: " + traceback.format_exc())
 
 
 def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
@@ -288,9 +290,9 @@ def _converge(setup: TrialSetup, report: TrialReport, engine: SparkTarget) -> No
     report.violations += verification.convergence_violations(setup, outcomes, next_plan, verification.observe(setup))
 
 
-def _settle(setup: TrialSetup) -> None:
+def _wait_until_healthy(setup: TrialSetup) -> None:
     """Wait until all brokers run and all partitions have leaders and are in sync."""
-    _restore(setup)
+    _resume_brokers(setup)
     broker_ids = {broker.id for broker in setup.cluster.brokers}
 
     def is_healthy() -> bool:
@@ -302,7 +304,7 @@ def _settle(setup: TrialSetup) -> None:
     client.wait_until(is_healthy, 300, "a healthy cluster", every_s=0.3)
 
 
-def _restore(setup: TrialSetup) -> None:
+def _resume_brokers(setup: TrialSetup) -> None:
     for broker in setup.cluster.brokers:
         if not setup.cluster.alive(broker.id):
             setup.cluster.restart(broker.id, timeout_s=240)
@@ -317,9 +319,9 @@ def _fill(journal: ActionJournal) -> None:
     own files.
     """
     cluster = FakeCluster()
-    cluster.create_topic("elsewhere", 1)
-    cluster.produce("elsewhere", {0: 10})
-    action = purge(cluster, TopicPartition("elsewhere", 0), 5)
+    cluster.create_topic("other-topic", 1)
+    cluster.produce("other-topic", {0: 10})
+    action = purge(cluster, TopicPartition("other-topic", 0), 5)
     intent = entry.create(action, run_id="r", plan_digest="other", at_ms=1)
     line = len(entry.dump(intent)) + 1
     journal.record_intents([action] * (DISK_BYTES // line), run_id="r", plan_digest="other", at_ms=1)
@@ -327,12 +329,12 @@ def _fill(journal: ActionJournal) -> None:
 
 @contextmanager
 def _full_disk(size_limit: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_limit, before[1]))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_limit, limits[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def _size(path: Path) -> int:

@@ -17,8 +17,8 @@ DONE = {
 @pytest.mark.parametrize("operation", Operation)
 def test_codes_only_the_named_ones_are_done(operation: Operation) -> None:
     """Of all codes of the library, and of some unknown ones, only the listed ones mean done."""
-    found = {code for code in (*CODES, 9_999, -9_999) if response(operation, code).answer is ResponseAction.DONE}
-    assert found == DONE[operation]
+    done_codes = {code for code in (*CODES, 9_999, -9_999) if response(operation, code).answer is ResponseAction.DONE}
+    assert done_codes == DONE[operation]
 
 
 @pytest.mark.parametrize("operation", Operation)
@@ -39,13 +39,13 @@ def test_codes_unknown_refusals_are_failures(operation: Operation) -> None:
 @pytest.mark.parametrize("operation", Operation)
 def test_codes_without_proof_may_have_had_an_effect(operation: Operation) -> None:
     """Timeouts, transport errors and ambiguous refusals do not count as "no effect"."""
-    doubtful = [
+    ambiguous_codes = [
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError._ALL_BROKERS_DOWN,
     ]
-    assert not any(response(operation, code).no_effect for code in doubtful)
+    assert not any(response(operation, code).no_effect for code in ambiguous_codes)
     assert not response(operation, KafkaError.NO_ERROR).no_effect
     assert not response(Operation.DELETE_GROUP, KafkaError.COORDINATOR_NOT_AVAILABLE).no_effect
     assert not response(operation, 9_999).no_effect, "a code from the future"

@@ -11,7 +11,9 @@ from reconciler.errors import ExitCode
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
-    """`--help` of the program and of the command begin alike, and a hidden command is hidden in both."""
+    """`--help` of the program and of the command begin alike, and a hidden command is hidden in
+    both.
+    """
     command = load_command(name)
     assert command.help.startswith(COMMANDS[name][1])
     assert command.name == name or name == "sandbox"
@@ -36,13 +38,15 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
         "heavy = {'confluent_kafka', 'pyarrow', 'pyspark', 'deepdiff', 'pydantic'} & sys.modules.keys()\n"
         "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
 def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a command the program prints a page, not an error with escapes, and truncates no line."""
+    """Without a command the program prints a page, not an error with escapes, and truncates no
+    line.
+    """
     assert run(words) == ExitCode.USAGE
     page = capsys.readouterr().err
     assert page.startswith("Usage: reconciler")

@@ -14,10 +14,10 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60
     )
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
 @pytest.fixture
@@ -32,7 +32,9 @@ def cloned(tmp_path: Path) -> Path:
 
 
 def test_only_a_repository_with_a_full_commit_is_accepted() -> None:
-    """Branches, tags and short commits are refused: the owner of the repository could move them later."""
+    """Branches, tags and short commits are refused: the owner of the repository could move them
+    later.
+    """
     assert gitops.workflows(f"acme/reconciler@{COMMIT}") == gitops.github(f"acme/reconciler@{COMMIT}")
     for moved in (
         "acme/reconciler",
@@ -61,7 +63,9 @@ def test_an_installation_from_a_commit_knows_it(url: str) -> None:
 
 
 def test_another_source_of_the_installation_is_unknown() -> None:
-    """Another host, an archive or a folder without git give no source: a guessed name might belong to another owner."""
+    """Another host, an archive or a folder without git give no source: a guessed name might belong
+    to another owner.
+    """
     for record in (
         {"url": "https://example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
         {"url": "https://github.com.example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
@@ -72,7 +76,9 @@ def test_another_source_of_the_installation_is_unknown() -> None:
 
 
 def test_a_checkout_is_known_by_its_origin_once_the_commit_is_there(cloned: Path) -> None:
-    """The origin must be on GitHub and must have the commit: one that was never pushed cannot be installed from there."""
+    """The origin must be on GitHub and must have the commit: one that was never pushed cannot be
+    installed from there.
+    """
     record = json.dumps({"url": cloned.as_uri(), "dir_info": {"editable": True}})
     assert gitops.from_direct_url(record) is None, "its origin is a folder"
     git(cloned, "remote", "set-url", "origin", "git@github.com:acme/reconciler.git")

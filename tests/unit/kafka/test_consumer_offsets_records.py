@@ -36,17 +36,17 @@ def test_decoder_reads_every_commit_key(commit: Commit, version: int) -> None:
 
 
 @given(names, st.sampled_from(sorted(TYPES)), st.binary(max_size=30))
-def test_decoder_reads_the_type_of_a_group_from_its_key(group: str, version: int, rest: bytes) -> None:
+def test_decoder_reads_the_type_of_a_group_from_its_key(group: str, version: int, suffix: bytes) -> None:
     """Each known key type has the group and its protocol; fields after the group do not matter."""
-    key = group_key(version, group, b"" if version == 2 else rest)
+    key = group_key(version, group, b"" if version == 2 else suffix)
     assert decode_key(key) == RecordKey(version, group)
     assert GROUP_TYPES[version] is TYPES[version]
 
 
 @given(names, st.integers(24, 32_767), st.binary(max_size=30))
-def test_decoder_does_not_guess_later_key_types(group: str, version: int, rest: bytes) -> None:
+def test_decoder_does_not_guess_later_key_types(group: str, version: int, suffix: bytes) -> None:
     """A key type of a later broker is unknown: neither malformed nor an exception."""
-    assert decode_key(group_key(version, group, rest)) == RecordKey(version, group)
+    assert decode_key(group_key(version, group, suffix)) == RecordKey(version, group)
     assert version not in GROUP_TYPES
 
 
@@ -54,7 +54,9 @@ def test_decoder_does_not_guess_later_key_types(group: str, version: int, rest: 
 @example(PLAIN, 4, {}).via("the usual shape")
 @example(PLAIN, 3, {}).via("the shape before 4.2")
 def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: dict[int, bytes]) -> None:
-    """Versions 0 to 4, metadata of any length, tagged fields of later writers: offset, time and (from 4 on) topic id come back."""
+    """Versions 0 to 4, metadata of any length, tagged fields of later writers: offset, time and
+    (from 4 on) topic id come back.
+    """
     topic_id = commit.topic_id if version == 4 and commit.topic_id else NO_TOPIC_ID
     read = decode_commit(commit_value(commit, version, extra))
     assert read == CommitValue(commit.offset, commit.commit_ms, topic_id)
@@ -63,10 +65,10 @@ def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: d
 @given(commits, st.integers(0, 4), st.data())
 def test_decoder_notices_truncated_values(commit: Commit, version: int, data: st.DataObject) -> None:
     """A truncated value is malformed: a part of a record is never read as a record."""
-    whole = commit_value(commit, version)
-    cut = data.draw(st.integers(0, len(whole) - 1))
+    value = commit_value(commit, version)
+    cut = data.draw(st.integers(0, len(value) - 1))
     with pytest.raises(ValueError, match="record"):
-        decode_commit(whole[:cut])
+        decode_commit(value[:cut])
 
 
 @given(commits, st.integers(0, 4), st.binary(min_size=1, max_size=9))
@@ -77,7 +79,10 @@ def test_decoder_notices_values_that_are_too_long(commit: Commit, version: int, 
 
 
 def test_decoder_refuses_later_value_versions() -> None:
-    """Version 5 has an unknown layout. Version 4, read as version 3, once gave plausible, wrong numbers."""
+    """Version 5 has an unknown layout.
+
+    Version 4, read as version 3, once gave plausible, wrong numbers.
+    """
     for version in (b"\0\5", b"\0\3"):
         with pytest.raises(ValueError, match=r"version|record"):
             decode_commit(version + commit_value(PLAIN, 4)[2:])

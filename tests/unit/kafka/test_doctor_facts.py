@@ -40,6 +40,8 @@ def test_versions_are_read_per_broker_from_the_clients_log() -> None:
     ],
 )
 def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, behind: bool, proven: bool) -> None:
-    """A timestamp in the future means that our clock is behind; an old one, or none, proves nothing."""
+    """A timestamp in the future means that our clock is behind; an old one, or none, proves
+    nothing.
+    """
     clock = ClockSkew(age_ms=age_ms)
     assert (clock.behind, clock.proven) == (behind, proven)

@@ -1,4 +1,6 @@
-"""A gateway that cannot open a client, or that reaches another cluster, answers Unknown and does not raise."""
+"""A gateway that cannot open a client, or that reaches another cluster, answers Unknown and does
+not raise.
+"""
 
 import threading
 from concurrent.futures import Future
@@ -64,7 +66,9 @@ def test_facts_are_unknown_and_requests_are_retried() -> None:
 
 @pytest.mark.usefixtures("unopened")
 def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
-    """The results once reported six requests and sixty records, and the purge clock ran for a month."""
+    """The results once reported six requests and sixty records, and the purge clock ran for a
+    month.
+    """
     cluster = FakeCluster()
     cluster.create_topic("orders", 1)
     cluster.produce("orders", {0: 100})
@@ -93,7 +97,7 @@ def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.Monkey
 def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a limit of processes."""
 
-    def refuse(*_arguments: object, **_more: object) -> Any:
+    def refuse(*_arguments: object, **_options: object) -> Any:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(session.subprocess, "Popen", refuse)
@@ -111,7 +115,9 @@ def test_a_journal_without_a_client_is_unavailable() -> None:
 
 
 def test_groups_of_another_cluster_are_unknown() -> None:
-    """An address may lead to another cluster: absence there proves nothing, and the same name is another group."""
+    """An address may lead to another cluster: absence there proves nothing, and the same name is
+    another group.
+    """
     listing: Future[Any] = Future()
     listing.set_result(SimpleNamespace(valid=[], errors=[]))
     described: Future[Any] = Future()

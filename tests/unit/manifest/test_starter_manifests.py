@@ -22,7 +22,9 @@ def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = (
 
 
 def test_validate_passes_on_it(tmp_path: Path) -> None:
-    """ "`init` writes a first set …, and `validate` passes on it", without a warning; the set has an example of each policy."""
+    """ "`init` writes a first set …, and `validate` passes on it", without a warning; the set has an
+    example of each policy.
+    """
     loaded = load([written(tmp_path, servers=("a:1", "[::1]:2"))], now_ms=NOW_MS)
     assert loaded.warnings == ()
     part = loaded.for_cluster("prod-eu")
@@ -67,7 +69,9 @@ def test_names_that_no_manifest_can_have(name: str, tmp_path: Path, capfd: pytes
 
 
 def test_any_cluster_id_is_written_as_text(tmp_path: Path) -> None:
-    """A cluster id that looks like a number, or holds quotes, control characters or a placeholder, is unchanged."""
+    """A cluster id that looks like a number, or holds quotes, control characters or a placeholder,
+    is unchanged.
+    """
     for cluster_id in ("12345", 'a"b\\c', "x: y", "$name", "\x07bell\u202e"):
         (path,) = [p for p in starter_manifests(cluster_id, ["a:1"], "c") if p.endswith("cluster.yaml")]
         (tmp_path / "c.yaml").write_text(starter_manifests(cluster_id, ["a:1"], "c")[path], encoding="utf-8")
@@ -75,7 +79,9 @@ def test_any_cluster_id_is_written_as_text(tmp_path: Path) -> None:
 
 
 def test_connection_and_journal_of_the_user(tmp_path: Path) -> None:
-    """Properties and journal of the user replace the comments that show how; references stay references."""
+    """Properties and journal of the user replace the comments that show how; references stay
+    references.
+    """
     client = {
         "security.protocol": "SASL_SSL",
         "client.id": "$name$unknown",

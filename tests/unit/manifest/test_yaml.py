@@ -171,7 +171,9 @@ def test_a_comment_is_no_document() -> None:
     ],
 )
 def test_parts_of_yaml_that_are_refused(text: str, code: str) -> None:
-    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate keys: each has its code."""
+    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate
+    keys: each has its code.
+    """
     assert error_codes(text) == [code]
 
 
@@ -226,12 +228,16 @@ def test_a_syntax_error_before_any_event() -> None:
     ids=lambda char: f"U+{ord(char):04X}",
 )
 def test_invisible_characters_are_refused(char: str) -> None:
-    """Blanks, ignorable code points and non-characters: one in a protection once made it protect nothing."""
+    """Blanks, ignorable code points and non-characters: one in a protection once made it protect
+    nothing.
+    """
     assert "M108" in error_codes(f"protect: [billing{char}]\n")
 
 
 def test_letters_with_marks_are_accepted() -> None:
-    """Names and reasons may hold any visible letters, composed or not, and emoji without a selector."""
+    """Names and reasons may hold any visible letters, composed or not, and emoji without a
+    selector.
+    """
     text = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
     assert root(f"a: {text}\n").entries["a"][1].value == text
 

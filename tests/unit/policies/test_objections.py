@@ -1,4 +1,6 @@
-"""Each objection: its code, the names and numbers of what is in the way, the fields that the next step changes, and whether a fact is unread."""
+"""Each block: its code, the names and numbers in its reason, the fields in its next step, and
+whether a fact is unread.
+"""
 
 from collections.abc import Callable
 
@@ -63,8 +65,10 @@ def block_of(check: Callable[..., object], *arguments: object) -> BlockReason:
     return error.value.block
 
 
-def test_an_objection_becomes_blocked_or_skipped() -> None:
-    """Exact names and unread facts block; a pattern's find is skipped with the same words."""
+def test_a_block_reason_becomes_blocked_or_skipped() -> None:
+    """Exact names and unread facts are blocked; a match of a pattern is skipped with the same
+    reason.
+    """
     plain = BlockReason(code="B999", reason="because", next_step="do")
     unread = BlockReason(code="B999", reason="because", next_step="do", unread=True)
     as_blocked = Blocked(address=ADDRESS, declared_at=PLACE, code="B999", reason="because", next_step="do")
@@ -75,7 +79,7 @@ def test_an_objection_becomes_blocked_or_skipped() -> None:
     assert unread.blocked(ADDRESS, PLACE).unread
 
 
-def test_what_is_not_known() -> None:
+def test_unread_facts() -> None:
     lost = unknown_fact("the log start of x", LOST)
     assert_objection(lost, ("B103", ("the log start of x", LOST.reason), ("`doctor`",), True))
     assert_objection(contradiction("an end of -1"), ("B104", ("an end of -1",), ("Kafka's own tools",), False))
@@ -85,7 +89,7 @@ def test_what_is_not_known() -> None:
     assert_objection(replicas, ("B104", ("orders[3]", "replicas"), ("Kafka's own tools",), False))
 
 
-def test_topics_and_partitions_that_are_not_there() -> None:
+def test_missing_topics_and_partitions() -> None:
     misspelt = block_of(listed_topic, "odrers", snapshot(topic("orders")))
     assert_objection(misspelt, ("B101", ("odrers", '"orders"'), ("DESCRIBE",), False))
     number = missing_partition(TopicPartition("orders", 3), 3)
@@ -134,20 +138,20 @@ def test_topics_that_are_not_truncated() -> None:
         ),
     ],
 )
-def test_what_stands_in_the_way_of_a_floor(keep: dict, facts: dict, expected: Expected) -> None:  # type: ignore[type-arg]
+def test_consumers_below_a_floor(keep: dict, facts: dict, expected: Expected) -> None:  # type: ignore[type-arg]
     (decision,) = planned(floor(keep=keep), snapshot(partition(**({"at": {DAY: 100}} | facts)))).decisions
     assert_objection(decision, expected)
 
 
-def test_two_readers_in_the_way() -> None:
-    """The one that is furthest behind is named, the other one counted."""
+def test_two_consumers_below_a_floor() -> None:
+    """The slowest one is named, the other one is counted."""
     facts = partition(at={DAY: 100}, readers=(reader("a", 7), reader("b", 5)))
     (decision,) = planned(floor(keep={"last": 60}), snapshot(facts)).decisions
     assert_objection(decision, ("B204", ('"b"', "5", "35 records", "40", "1 more"), ("consumers: clamp",), False))
 
 
 @pytest.mark.parametrize(
-    ("standing", "expected"),
+    ("position", "expected"),
     [
         (None, ("B205", ('"g"', "unreadBy", "orders[0]"), ("unreadBy",), False)),
         (reader("g", 101), ("B206", ('"g"', "unreadBy", "101", "100"), ("reset",), False)),
@@ -158,30 +162,30 @@ def test_two_readers_in_the_way() -> None:
         ),
     ],
 )
-def test_commits_that_prove_nothing(standing: object, expected: Expected) -> None:
-    assert_objection(block_of(verified_offset, "g", standing, partition(), TOPIC_ID, 100), expected)
+def test_invalid_committed_offsets(position: object, expected: Expected) -> None:
+    assert_objection(block_of(verified_offset, "g", position, partition(), TOPIC_ID, 100), expected)
 
 
 def test_a_commit_at_zero_is_a_position() -> None:
-    """It proves that nothing was read, which is a proof."""
+    """It proves that the group has read nothing."""
     assert verified_offset("g", reader("g", 0), partition(), TOPIC_ID, 100) == 0
 
 
-def test_groups_that_nobody_can_see() -> None:
-    nobody, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
-    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), nobody)
+def test_unlisted_groups() -> None:
+    no_exceptions, rights = group_excluder(()), ("DESCRIBE", "`doctor`")
+    unlisted = unknown_consumers(snapshot(groups_incomplete=Unknown("no right")), no_exceptions)
     assert_objection(unlisted, ("B212", ("list of groups", "no right"), rights, True))
-    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), nobody)
+    uncommitted = unknown_consumers(snapshot(readers_incomplete=Unknown("no right")), no_exceptions)
     assert_objection(uncommitted, ("B212", ("commits", "no right"), rights, True))
-    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), nobody)
+    share = unknown_consumers(snapshot(group("s", type=GroupType.SHARE)), no_exceptions)
     assert_objection(share, ("B211", ('"s"', "share group"), ("exceptGroups",), False))
-    untyped = unknown_consumers(snapshot(group("s", type=LOST)), nobody)
+    untyped = unknown_consumers(snapshot(group("s", type=LOST)), no_exceptions)
     assert_objection(untyped, ("B103", ("type", '"s"', LOST.reason), ("`doctor`",), True))
-    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), nobody) is None
+    assert unknown_consumers(snapshot(group("a"), group("b", type=GroupType.CONSUMER)), no_exceptions) is None
 
 
 def test_exceptions_are_matched_once_per_group() -> None:
-    """Selectors of the manifest, asked for every reader of every partition."""
+    """Each consumer of each partition would otherwise match all selectors again."""
 
     excepted = group_excluder(iter([Selector("a*"), Selector("b")]))
     assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
@@ -201,7 +205,7 @@ def test_groups_that_are_not_removed(facts: dict, expected: Expected) -> None:  
     assert_objection(decision, expected)
 
 
-def test_a_pattern_may_not_give_up_the_evidence() -> None:
+def test_a_pattern_needs_evidence() -> None:
     policy = removal(idleFor="0s", exceptGroups=["x"])
     (decision,) = policy.decide({"old-etl": False}, snapshot(group()))
     assert isinstance(decision, Skipped)
@@ -209,8 +213,8 @@ def test_a_pattern_may_not_give_up_the_evidence() -> None:
     assert mentions(decision.reason, "idleFor 0s", '"old-etl"')
 
 
-def test_what_the_planner_objects_to() -> None:
-    """Protected, journal, too many, two claims."""
+def test_blocks_of_the_planner() -> None:
+    """Protected, journal topic, too many matches, two policies."""
     facts = snapshot(partition(at={DAY: 100}), group("old-etl"))
     guarded = cluster(protect={"topics": ["orders"], "groups": ["old-*"]})
     by = ("Cluster/prod-eu", "manifests/cluster.yaml:1")
@@ -227,13 +231,13 @@ def test_what_the_planner_objects_to() -> None:
     assert_objection(claimed, ("B105", ("orders", *claims), ("exceptTopics",), False))
 
 
-def test_a_group_in_a_sentence_is_quoted() -> None:
+def test_a_group_in_a_sentence_has_quotes() -> None:
     assert quote_group("old-etl") == '"old-etl"'
     assert quote_group('a"b\n') == '"a\\"b\\n"'
 
 
-def test_a_floor_knows_its_guard_once_for_all_partitions() -> None:
-    """Named groups and exceptions in order, so that neither order changes a digest."""
-    made = FloorEvaluator(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
-    assert (made.guard.named, made.guard.except_groups) == (("a", "b"), ("y", "z"))
-    assert made.instants_ms == (NOW_MS - DAY,)
+def test_a_floor_has_one_guard_for_all_partitions() -> None:
+    """Named groups and exceptions are sorted, so that their order does not change a digest."""
+    evaluator = FloorEvaluator(floor(keep={"unreadBy": ["b", "a"]}, exceptGroups=["z", "y"]), snapshot())
+    assert (evaluator.guard.named, evaluator.guard.except_groups) == (("a", "b"), ("y", "z"))
+    assert evaluator.instants_ms == (NOW_MS - DAY,)

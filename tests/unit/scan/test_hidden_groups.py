@@ -18,7 +18,9 @@ from reconciler.scan.snapshot_builder import CommitLog
     ids=["all led", "no commit log", "not asked", "two without a leader", "invisible log"],
 )
 def test_a_log_without_leaders_hides_groups(log: CommitLog, reason: str | None) -> None:
-    """Live brokers answer a listing without an error, and omit the groups of partitions that they do not lead."""
+    """Live brokers answer a listing without an error, and omit the groups of partitions that they
+    do not lead.
+    """
     hides_groups = log.hides_groups
     if reason is None:
         assert hides_groups is None

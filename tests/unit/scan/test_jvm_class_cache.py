@@ -52,10 +52,10 @@ def test_setup_has_the_archive_written_at_once(java: Path, jars: Path, tmp_path:
     for _ in range(6):
         select_archive(java, jars, tmp_path)
     assert write_at_next_start(java, jars)
-    chosen = select_archive(java, jars, tmp_path)
-    assert chosen.written is not None
-    chosen.written.write_bytes(b"classes")
-    chosen.keep()
+    archive = select_archive(java, jars, tmp_path)
+    assert archive.written is not None
+    archive.written.write_bytes(b"classes")
+    archive.keep()
     assert not write_at_next_start(java, jars)
 
 
@@ -63,9 +63,9 @@ def test_an_archive_that_is_never_written_is_given_up(java: Path, jars: Path, tm
     """A Java that cannot write archives gets three tries."""
     options = []
     for _ in range(6):
-        chosen = select_archive(java, jars, tmp_path)
-        chosen.keep()
-        options.append(chosen.option is not None)
+        archive = select_archive(java, jars, tmp_path)
+        archive.keep()
+        options.append(archive.option is not None)
     assert options == [False, True, True, True, False, False]
 
 
@@ -88,12 +88,12 @@ def test_only_the_most_recently_used_archives_stay(java: Path, jars: Path, cache
         (cache / name).touch()
         os.utime(cache / name, (at, at))
     select_archive(java, jars, tmp_path)
-    chosen = select_archive(java, jars, tmp_path)
+    archive = select_archive(java, jars, tmp_path)
     (tmp_path / "classes.jsa").write_bytes(b"classes")
-    chosen.keep()
-    assert chosen.cached is not None
-    left = {path.name for path in cache.iterdir() if path.suffix != ".runs"}
-    assert left == {chosen.cached.name, "first.jsa", "other.txt"}
+    archive.keep()
+    assert archive.cached is not None
+    remaining = {path.name for path in cache.iterdir() if path.suffix != ".runs"}
+    assert remaining == {archive.cached.name, "first.jsa", "other.txt"}
 
 
 def test_a_cache_that_cannot_be_written_does_not_fail_the_scan(
@@ -103,9 +103,9 @@ def test_a_cache_that_cannot_be_written_does_not_fail_the_scan(
     cache.parent.mkdir()
     cache.write_text("no folder")
     assert select_archive(java, jars, tmp_path) == ClassCache()
-    written = tmp_path / "classes.jsa"
-    written.write_bytes(b"classes")
-    ClassCache("-XX:…", written, cache / "kept.jsa").keep()
+    archive_path = tmp_path / "classes.jsa"
+    archive_path.write_bytes(b"classes")
+    ClassCache("-XX:…", archive_path, cache / "kept.jsa").keep()
     assert cache.read_text() == "no folder"
 
 

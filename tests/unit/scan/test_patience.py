@@ -38,7 +38,9 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
 
 
 def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
-    """The limit once counted from the start of the job: later chunks had five seconds, whatever --timeout was."""
+    """The limit once counted from the start of the job: later chunks had five seconds, whatever
+    --timeout was.
+    """
     _, small_s, _ = planned(10)
     reading_s, large_s, _ = planned(100_000, log_records=1_000_000)
     assert 30 <= small_s < 31

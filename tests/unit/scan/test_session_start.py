@@ -62,7 +62,9 @@ def eventually(done: Callable[[], bool]) -> None:
 
 
 def test_a_session_without_our_code_is_not_reused(server: Server) -> None:
-    """The upload of the first start hangs; the second start does not get its session, in which no task could run."""
+    """The upload of the first start hangs; the second start does not get its session, in which no
+    task could run.
+    """
     first = PendingSession(ENGINE)
     with pytest.raises(ScanFailed, match="no Spark session within"):
         first.result()

@@ -1,8 +1,9 @@
-"""Whole worlds for the planner: a Cluster, policies, waivers, and a snapshot that answers them — healthy for the most part, and now and
-then with a fact missing, a topic that is not for floors, a group that nobody may touch.
+"""Hypothesis strategies of complete planner inputs: a Cluster, policies, waivers and a snapshot.
 
-Small on purpose (few names, few offsets), so that claims, protections and readers meet all the time. Each world comes from one seed:
-drawing every number through Hypothesis cost 20 ms a world and this costs 2, which is worth more than shrinking here.
+Most facts are healthy; sometimes a fact is missing, a topic cannot be truncated, or a group cannot
+be removed. Names and offsets are few, so that claims, protections and consumers often meet. Each
+input comes from one seed: to draw each number through Hypothesis takes 20 ms per input instead of
+2, which matters more than shrinking.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,8 +68,8 @@ SNAPSHOT_FACTS = ("topics_incomplete", "groups_incomplete", "readers_incomplete"
 
 
 @dataclass(frozen=True)
-class World:
-    """Everything that a plan is a function of."""
+class PlannerInput:
+    """All arguments of the planner."""
 
     cluster: Cluster
     policies: tuple[Policy, ...]
@@ -86,7 +87,7 @@ class World:
 
 
 def seeded(build: Callable[[Random], T]) -> st.SearchStrategy[T]:
-    """Whatever `build` makes of a seed."""
+    """Strategy of what `build` makes from a random seed."""
     return st.integers(0, 2**48).map(lambda seed: build(Random(seed)))
 
 
@@ -95,18 +96,18 @@ def chance(r: Random, one_in: int) -> bool:
 
 
 def rarely(r: Random, healthy: T, *odd: T, one_in: int = 12) -> T:
-    """Mostly the healthy value, sometimes an odd one."""
+    """Mostly the healthy value, sometimes another one."""
     return r.choice(odd) if chance(r, one_in) else healthy
 
 
 def lose_fact(r: Random, facts_object: F, *names: str, one_in: int = 12) -> F:
-    """Mostly the facts as they are, sometimes with one of the named ones unread."""
+    """Mostly the unchanged facts, sometimes with one of the named facts unknown."""
     return replace(facts_object, **{r.choice(names): Unknown("lost")}) if chance(r, one_in) else facts_object
 
 
-def sample(r: Random, values: Sequence[T], most: int = 2) -> list[T]:
-    """One to `most` of the values."""
-    return r.sample(values, r.randint(1, most))
+def sample(r: Random, values: Sequence[T], max_count: int = 2) -> list[T]:
+    """One to `max_count` of the values."""
+    return r.sample(values, r.randint(1, max_count))
 
 
 # --- manifests
@@ -121,7 +122,7 @@ def mode(r: Random) -> dict[str, str]:
 
 
 def keep(r: Random, *, exact: bool) -> dict[str, Any]:
-    """Any combination of rules that a manifest may hold."""
+    """Any valid combination of `keep` rules."""
     rules: dict[str, Any] = {}
     if chance(r, 2):
         rules["newerThan"] = duration(r)
@@ -171,7 +172,7 @@ def removal(r: Random, name: str = "g") -> GroupRemoval:
 
 
 def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
-    """Preferred leaders of a few topics, or unclean ones of exact partitions."""
+    """Preferred leaders of a few topics, or unclean elections of exact partitions."""
     tolerance = r.choice((0, 0, 30, 50, 100))
     if chance(r, 4):
         exact = {topic: sample(r, range(3)) for topic in sample(r, ("orders", "clicks", "journal", "gone"))}
@@ -180,14 +181,14 @@ def leader_policy(r: Random, name: str = "l") -> LeaderPolicy:
 
 
 def policies(r: Random) -> tuple[Policy, ...]:
-    """Up to three policies with names of their own."""
+    """One to three policies with different names."""
     kinds: Sequence[Callable[[Random, str], Policy]] = (floor, floor, removal, leader_policy)
     return tuple(r.choice(kinds)(r, f"p{index}") for index in range(r.randint(1, 3)))
 
 
 def limit_spec(r: Random) -> dict[str, int]:
-    """Some limits, from 0 to what nothing passes."""
-    most = {
+    """Some limits, from 0 to values that no plan exceeds."""
+    max_count = {
         "topics": 4,
         "recordsPercentPerTopic": 100,
         "recordsPercent": 100,
@@ -196,11 +197,11 @@ def limit_spec(r: Random) -> dict[str, int]:
         "elections": 6,
         "uncleanElections": 2,
     }
-    return {name: r.randint(0, bound) for name, bound in most.items() if chance(r, 2)}
+    return {name: r.randint(0, bound) for name, bound in max_count.items() if chance(r, 2)}
 
 
 def cluster(r: Random) -> Cluster:
-    """Mostly without protections; limits that bind now and then."""
+    """A Cluster, mostly without protections, with limits that sometimes refuse."""
     protect: dict[str, Any] = {}
     if chance(r, 8):
         protect["topics"] = sample(r, TOPIC_SELECTORS, 1)
@@ -210,7 +211,7 @@ def cluster(r: Random) -> Cluster:
 
 
 def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
-    """Waivers of these policies, some of them expired or for too long."""
+    """Waivers for these policies, some of them expired or valid for too long."""
     limits = {
         "RetentionFloor": ("topics", "recordsPercentPerTopic", "recordsPercent"),
         "GroupRemoval": ("groups", "groupsPercent"),
@@ -232,7 +233,9 @@ def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
 
 
 def readers(r: Random, log_start: int, high_watermark: int) -> tuple[ConsumerPosition, ...]:
-    """Most groups with a position, near the end for the most part; now and then an implied one or one of another incarnation."""
+    """Most groups have a position, mostly near the end; a few are implied or belong to another
+    topic id.
+    """
     positions = []
     for name in sorted(GROUPS[:4]):
         if chance(r, 4):
@@ -245,7 +248,7 @@ def readers(r: Random, log_start: int, high_watermark: int) -> tuple[ConsumerPos
 
 
 def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> PartitionFacts:
-    """Facts of one partition: answers to all instants, later ones never at lower offsets."""
+    """Facts of one partition. Answers to later instants never have lower offsets."""
     replicas = r.choice(((1, 2, 3), (2, 3, 1), (3, 1), (1, 2), (2,)))
     in_sync = rarely(r, replicas, replicas[:1], replicas[1:], (), one_in=5)
     log_start = r.randint(0, 15)
@@ -275,7 +278,7 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
         readers_below=rarely(r, max(0, stable_end), 0, 20, one_in=30),
         last_purge_ms=rarely(r, None, NOW_MS, NOW_MS - 31_000, NOW_MS - 10**9, one_in=4),
     )
-    if healthy.leader is None:  # nobody to answer for offsets
+    if healthy.leader is None:  # no broker knows its offsets
         no_leader = Unknown("no leader")
         healthy = replace(
             healthy,
@@ -288,7 +291,7 @@ def partition(r: Random, name: TopicPartition, instants: tuple[int, ...]) -> Par
 
 
 def group(r: Random, name: str) -> GroupFacts:
-    """A group that is idle and EMPTY for the most part; `carts` is a share group or the like now and then."""
+    """A group, mostly idle and EMPTY. `carts` sometimes has a type that the program cannot read."""
     type_ = r.choice((GroupType.CLASSIC, GroupType.CONSUMER))
     if name == "carts":
         type_ = rarely(r, type_, GroupType.SHARE, GroupType.STREAMS, GroupType.CONNECT, GroupType.HIDDEN, one_in=6)
@@ -307,7 +310,7 @@ def group(r: Random, name: str) -> GroupFacts:
 
 
 def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
-    """Facts of a small cluster that answer all `instants` on every partition."""
+    """Facts of a small cluster, with an offset for each of `instants` on every partition."""
     all_facts: list[TopicFacts | PartitionFacts | GroupFacts] = []
     other_topics = r.sample(("orders-2", "_schemas", "__remote_log_metadata", "journal"), r.randint(0, 2))
     names = ["orders", "clicks", *other_topics]
@@ -332,31 +335,31 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
 # --- strategies
 
 
-def instants_of(of: Sequence[Policy]) -> tuple[int, ...]:
-    """Everything that these policies ask offsets for."""
-    needs = planner.scan_request(of, NOW_MS)
-    return tuple(sorted({instant for need in needs.topics for instant in need.instants_ms}))
+def requested_instants(of: Sequence[Policy]) -> tuple[int, ...]:
+    """All instants for which these policies need offsets."""
+    request = planner.scan_request(of, NOW_MS)
+    return tuple(sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms}))
 
 
-def _world(r: Random, of: tuple[Policy, ...]) -> World:
-    return World(cluster(r), of, waivers(r, of), snapshot(r, instants_of(of)))
+def _planner_input(r: Random, of: tuple[Policy, ...]) -> PlannerInput:
+    return PlannerInput(cluster(r), of, waivers(r, of), snapshot(r, requested_instants(of)))
 
 
-def worlds() -> st.SearchStrategy[World]:
+def planner_inputs() -> st.SearchStrategy[PlannerInput]:
     """Some policies, and facts that answer them."""
-    return seeded(lambda r: _world(r, policies(r)))
+    return seeded(lambda r: _planner_input(r, policies(r)))
 
 
-def floor_worlds() -> st.SearchStrategy[World]:
-    """A single floor and nothing that it could meet."""
-    return seeded(lambda r: _world(r, (floor(r),)))
+def floor_inputs() -> st.SearchStrategy[PlannerInput]:
+    """One floor, without other policies."""
+    return seeded(lambda r: _planner_input(r, (floor(r),)))
 
 
-def two_days() -> st.SearchStrategy[tuple[World, World]]:
-    """The same cluster manifest and policies on the facts of two days."""
+def two_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
+    """The same Cluster and policies with the facts of two days."""
 
-    def build(r: Random) -> tuple[World, World]:
-        first_day = _world(r, policies(r))
-        return first_day, replace(first_day, snapshot=snapshot(r, instants_of(first_day.policies)))
+    def build(r: Random) -> tuple[PlannerInput, PlannerInput]:
+        first_day = _planner_input(r, policies(r))
+        return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
 
     return seeded(build)

@@ -1,4 +1,7 @@
-"""Two worlds with the same verbs: brokers in memory and real ones. Every test of this folder runs in both."""
+"""Two test clusters with the same methods: brokers in memory and real brokers.
+
+Every test of this folder runs on both.
+"""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,23 +20,23 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 
 
-class World(Protocol):
-    """What a contract test may do to a cluster beside asking the gateway."""
+class Environment(Protocol):
+    """The changes that a contract test makes to a cluster."""
 
     gateway: InterpretingGateway
 
-    def topic(self, partitions: int, *, compacted: bool = False) -> str:
-        """A new topic on all brokers, its name."""
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """Create a topic with replicas on all brokers and return its name."""
         ...
 
-    def name(self) -> str:
-        """A name that nothing has."""
+    def unique_name(self) -> str:
+        """Return a name that no topic and no group has."""
         ...
 
-    def drop(self, topic: str) -> None: ...
+    def delete_topic(self, topic: str) -> None: ...
 
-    def again(self, topic: str, partitions: int) -> None:
-        """Make a topic of that name again."""
+    def recreate_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic again with the same name."""
         ...
 
     def produce(self, topic: str, counts: Mapping[int, int]) -> None: ...
@@ -42,32 +45,35 @@ class World(Protocol):
 
     def member(self, group: str, topic: str) -> AbstractContextManager[None]: ...
 
-    def turn(self, at: TopicPartition) -> None:
-        """Make the leader another one than the preferred."""
+    def change_preferred_leader(self, at: TopicPartition) -> None:
+        """Change the preferred leader of a partition; the leader stays."""
         ...
 
-    def silence(self, broker: int) -> AbstractContextManager[None]:
-        """The broker is there and answers nothing."""
+    def pause(self, broker: int) -> AbstractContextManager[None]:
+        """Pause a broker during the block, so that it does not answer."""
         ...
 
 
-class FakeWorld:
+class FakeEnvironment:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
         self.gateway = InterpretingGateway(self.cluster)
 
-    def topic(self, partitions: int, *, compacted: bool = False) -> str:
-        name = self.name()
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """Create a topic with replicas on all brokers and return its name."""
+        name = self.unique_name()
         self.cluster.create_topic(name, partitions, cleanup=("compact",) if compacted else ("delete",))
         return name
 
-    def name(self) -> str:
+    def unique_name(self) -> str:
+        """Return a name that no topic and no group has."""
         return f"contract-{uuid.uuid4().hex[:12]}"
 
-    def drop(self, topic: str) -> None:
+    def delete_topic(self, topic: str) -> None:
         self.cluster.delete_topic(topic)
 
-    def again(self, topic: str, partitions: int) -> None:
+    def recreate_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic again with the same name."""
         self.cluster.create_topic(topic, partitions)
 
     def produce(self, topic: str, counts: Mapping[int, int]) -> None:
@@ -83,36 +89,41 @@ class FakeWorld:
         yield
         self.cluster.leave(group)
 
-    def turn(self, at: TopicPartition) -> None:
+    def change_preferred_leader(self, at: TopicPartition) -> None:
+        """Change the preferred leader of a partition; the leader stays."""
         partition = self.cluster.partition(at)
         partition.replicas = (*partition.replicas[1:], partition.replicas[0])
 
     @contextmanager
-    def silence(self, broker: int) -> Iterator[None]:
+    def pause(self, broker: int) -> Iterator[None]:
+        """Pause a broker during the block, so that it does not answer."""
         self.cluster.silent.add(broker)
         yield
         self.cluster.silent.discard(broker)
 
 
-class RealWorld:
+class RealEnvironment:
     def __init__(self, cluster: Cluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
         self.gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection_to(cluster, timeout_s=timeout_s))))
 
-    def topic(self, partitions: int, *, compacted: bool = False) -> str:
-        name = self.name()
+    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        """Create a topic with replicas on all brokers and return its name."""
+        name = self.unique_name()
         configs = {"cleanup.policy": "compact"} if compacted else {}
         client.create_topics(self.servers, [client.Topic(name, partitions, 3, configs)])
         return name
 
-    def name(self) -> str:
+    def unique_name(self) -> str:
+        """Return a name that no topic and no group has."""
         return f"contract-{uuid.uuid4().hex[:12]}"
 
-    def drop(self, topic: str) -> None:
+    def delete_topic(self, topic: str) -> None:
         kafka_client.delete_topics(self.servers, [topic])
 
-    def again(self, topic: str, partitions: int) -> None:
+    def recreate_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic again with the same name."""
         client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
 
     def produce(self, topic: str, counts: Mapping[int, int]) -> None:
@@ -121,7 +132,7 @@ class RealWorld:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         client.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
-        self._until_listed(group)
+        self._wait_until_listed(group)
 
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
@@ -131,11 +142,13 @@ class RealWorld:
             )
             yield
 
-    def turn(self, at: TopicPartition) -> None:
+    def change_preferred_leader(self, at: TopicPartition) -> None:
+        """Change the preferred leader of a partition; the leader stays."""
         tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])
 
     @contextmanager
-    def silence(self, broker: int) -> Iterator[None]:
+    def pause(self, broker: int) -> Iterator[None]:
+        """Pause a broker during the block, so that it does not answer."""
         self.cluster.pause(broker)
         try:
             yield
@@ -143,14 +156,14 @@ class RealWorld:
             self.cluster.resume(broker)
             client.wait_until(
                 lambda: all(
-                    client.visible_brokers(f"127.0.0.1:{each.port}") == {b.id for b in self.cluster.brokers}
-                    for each in self.cluster.brokers
+                    client.visible_brokers(f"127.0.0.1:{broker.port}") == {b.id for b in self.cluster.brokers}
+                    for broker in self.cluster.brokers
                 ),
                 60,
                 "all brokers to see each other again",
             )
 
-    def _until_listed(self, group: str) -> None:
+    def _wait_until_listed(self, group: str) -> None:
         client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
 
