@@ -78,8 +78,8 @@ def init(
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)
-        files |= starter_manifests(cluster_id, servers, name, client=properties, journal_topic=journal)
-        _write(files | {SCHEMA: schemas()["manifest.json"]}, directory)
+        manifests = starter_manifests(cluster_id, servers, name, client=properties, journal_topic=journal)
+        _write(manifests | {SCHEMA: schemas()["manifest.json"]} | files, directory)
         if journal:  # last, because it changes the cluster; an existing topic stays as it is
             progress(f"creating the topic {journal}")
             with closing(KafkaSession(connection)) as session:

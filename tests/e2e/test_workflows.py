@@ -294,7 +294,7 @@ def test_an_unreachable_cluster_replaces_the_plan_and_stops_the_merge(
     second_head = repository.commit("again")
     second_run = repository.pull_request(second_head)
     assert second_run.results() == {"Validate": "success", "Plan eu": "failure", "Comment": "success"}
-    assert "error: no broker of 127.0.0.1:1 answered" in second_run.jobs["Plan eu"].log
+    assert "error: eu: no broker of 127.0.0.1:1 answered" in second_run.jobs["Plan eu"].log
     assert group not in repository.comments()["eu"]
     assert f"https://github.com/{REPOSITORY}/actions/runs/{second_run.id}" in repository.comments()["eu"]
     repository.hub.environments = environments
