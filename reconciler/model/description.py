@@ -14,7 +14,7 @@ class Description:
 
     `sign`: one character for the margin of a list. `change`: what moves, from where to where; empty
     where `loss` says it all. `loss`: what is lost at most; empty: nothing. `notes`: why, and what
-    follows for others; `risks`: those of them that mean a loss; `unknowns`: what nobody could tell.
+    follows for others; `risks`: those of them that mean a loss; `unknowns`: facts that are not known.
     """
 
     sign: str

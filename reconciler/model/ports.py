@@ -5,13 +5,23 @@ kafka/ and journal/ implement them. A contract suite holds the tests' fake to th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from reconciler.model.action import Action
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+
+
+class Election(StrEnum):
+    """The election types of ElectLeaders (KIP-460).
+
+    PREFERRED: the first replica, if it is in sync. UNCLEAN: any replica that is alive.
+    """
+
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the policies want to know of the cluster. The scan reads this and no more; the rest is Unknown("not asked").
+"""What the policies want to know of the cluster. The scan reads no more; other facts are NOT_ASKED.
 
 The scan resolves selectors against live names, so a request may name topics and groups that do not exist.
 """
@@ -46,9 +46,9 @@ class ScanRequest:
     topics: tuple[TopicRequest, ...] = ()
     groups: tuple[GroupRequest, ...] = ()
     topic_records: bool = False
-    """Records of each topic that a TopicRequest with offsets selects, over all its partitions (limit recordsPercentPerTopic)."""
+    """Records of each topic that a TopicRequest with offsets selects, over all its partitions."""
     cluster_records: bool = False
-    """Records of the whole cluster (limit recordsPercent)."""
+    """Records of the whole cluster."""
 
     @property
     def offsets(self) -> bool:
@@ -60,7 +60,7 @@ class ScanRequest:
 
     @property
     def commit_log(self) -> bool:
-        """Whether the commit log is needed. The readers may be any group, so they need the group ids of the log, too."""
+        """Whether the commit log is needed: readers may be any group, also one that is only there."""
         return self.readers or any(need.activity for need in self.groups)
 
     @property

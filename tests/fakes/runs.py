@@ -9,11 +9,10 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
 from reconciler.journal.journal import file_journal
 from reconciler.model.action import Action
-from reconciler.model.election import Election
-from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
-from reconciler.model.ports import Gateway, Journal
+from reconciler.model.ports import Election, Gateway, Journal
+from reconciler.model.snapshot import fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
