@@ -27,9 +27,9 @@ class TopicPartition:
 class Address:
     """The stable name of one decision: `RetentionFloor/orders-gdpr/orders[3]`, `GroupRemoval/dead-etl/old-etl`.
 
-    `name` is a topic or a group id; `partition` is -1 where the subject is a group, a whole topic or (with an empty name) a
-    whole policy. Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text: `str()` is exact, not harmless;
-    renderers escape it.
+    `name`: a topic or a group id; empty: the policy. `partition`: -1 for a group, a topic or a policy.
+    Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text: `str()` is exact
+    and not harmless; reports escape it.
     """
 
     kind: str
@@ -50,13 +50,13 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """The inverse of `str()`. Raises ValueError for anything else. In a group's address the rest is the id, slashes included."""
+        """The inverse of `str()`; a group id may hold slashes. Raises ValueError for anything else."""
         kind, _, rest = text.partition("/")
         policy, _, name = rest.partition("/")
         if not kind or not policy:
             raise ValueError(f"not an address: {text!r}; expected KIND/POLICY or KIND/POLICY/SUBJECT")
-        if kind not in GROUP_KINDS and (found := _PARTITION.fullmatch(name)):
-            return cls(kind, policy, found["topic"], int(found["partition"]))
+        if kind not in GROUP_KINDS and (match := _PARTITION.fullmatch(name)):
+            return cls(kind, policy, match["topic"], int(match["partition"]))
         return cls(kind, policy, name)
 
 
@@ -83,16 +83,11 @@ def format_address(address: Address) -> str:
 def format_subject(address: Address) -> str:
     """Return what a decision is about: `orders[3]`, `"old-etl"`, or the policy itself."""
     if not address.name:
-        return format_policy(address)
+        return format_address(address)
     if address.kind in GROUP_KINDS:
         return quoted(address.name)
     topic = display_name(address.name)
     return topic if address.partition < 0 else f"{topic}[{address.partition}]"
-
-
-def format_policy(address: Address) -> str:
-    """Return the policy: `RetentionFloor/orders-gdpr`."""
-    return display_name(f"{address.kind}/{address.policy}")
 
 
 def format_location(location: SourceLocation) -> str:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from reconciler.codec import document, json_lines
 from reconciler.model.action import Action
-from reconciler.model.names import format_address, format_policy, format_subject
+from reconciler.model.names import format_address, format_subject
 from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Change, Comparison
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
@@ -74,7 +74,7 @@ def _item(same: Sequence[ActionDiff]) -> Item:
         sides = (_operations(*(entry.old for entry in same)), _operations(*(entry.new for entry in same)))
         losses = " -> ".join(filter(None, (type(side[0]).total_loss(side) for side in sides if side)))
         text: Phrase = (", ".join(filter(None, (formatting.count(len(same), "partition"), losses))),)
-        address = f"{format_policy(first.address)}/{display_name(first.address.name)}"
+        address = f"{format_address(first.address.policy_address)}/{display_name(first.address.name)}"
         such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
     elif (size_change := first.size_change) is not None:
         text = size_change.summary

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from reconciler import operations
 from reconciler.model.block_codes import REASONS
-from reconciler.model.names import format_policy
+from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
 from reconciler.text import formatting
@@ -62,7 +62,7 @@ def _items(subjects: Iterable[Subject], severity: Severity) -> Iterator[Item]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
         since = formatting.format_time(min(subject.since_ms for subject in same))
-        policy = escaped_name(format_policy(first.address))
+        policy = escaped_name(format_address(first.address.policy_address))
         next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
         code = first.code or ""
         yield Item(subject=subject, text=_state(first), severity=severity, code=code, children=(next_step,))

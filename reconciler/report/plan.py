@@ -4,7 +4,7 @@ More than 20 partitions of one topic become one item. Nothing that apply would r
 sums are over the actions that apply walks.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from reconciler import operations
 from reconciler.model.action import Action
-from reconciler.model.names import NOWHERE, Address, format_location, format_policy, format_subject
+from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
@@ -54,21 +54,26 @@ def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) 
 
 def count_decisions(decisions: Iterable[Decision]) -> str:
     """`1 record deletion (at most 97,213 records), 1 group removal; 1 blocked; 14 in sync.`"""
-    by_state: dict[str, list[Any]] = {}
-    for decision in decisions:
-        by_state.setdefault(format_state(decision), []).append(decision)
+    by_state = _by_state(decisions)
     actions = []
     for operation in reversed(operations.OPERATIONS):
-        if members := by_state.get(operation.TITLE):
+        if members := by_state[operation.TITLE]:
             loss = operation.total_loss(members)
             actions.append(formatting.count(len(members), operation.TITLE) + (f" ({loss})" if loss else ""))
-    numbers = {state: len(by_state.get(state, ())) for state in ("blocked", "waiting", "skipped", "in sync")}
-    unread = len(by_state.get(_UNREAD, ()))
+    numbers = {state: len(by_state[state]) for state in ("blocked", "waiting", "skipped", "in sync")}
+    unread = len(by_state[_UNREAD])
     numbers["blocked"] += unread
     others = [f"{number:,} {state}" for state, number in numbers.items() if number]
     if unread:
         others[0] += f" ({unread:,} unread)"
     return "; ".join([", ".join(actions) or "no changes", *others]) + "."
+
+
+def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
+    by_state = defaultdict(list)
+    for decision in decisions:
+        by_state[format_state(decision)].append(decision)
+    return by_state
 
 
 def format_state(decision: Decision) -> str:
@@ -109,10 +114,9 @@ def _sections(plan: Plan, *, full: bool) -> Iterator[Section]:
         same = (action for action in _operations(plan) if action.irreversible is irreversible)
         yield from _policies(plan, heading, same, full=full)
 
-    notices = group_equal((d for d in plan.decisions if not isinstance(d, Action | Satisfied)), format_state)
-    by_state: dict[str, list[Any]] = {format_state(same[0]): same for same in notices}
+    by_state = _by_state(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
     for state, label in _NOTICES.items():
-        decisions = by_state.get(state, [])
+        decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
         # Each blocked subject needs an answer, so few of them are listed one by one.
         collect = fold_equal if is_blocked else group_equal
@@ -148,7 +152,7 @@ def _policies(plan: Plan, heading: str, actions: Iterable[Operation], *, full: b
         entries = list(by_topic)
         yield Section(
             heading=(heading,) if heading else (),
-            subject=(escaped_name(format_policy(policy)),),
+            subject=(escaped_name(format_address(policy)),),
             location=entries[0][0].declared_at,
             note=describe_policy(plan, policy),
             items=Items.of(entries, _action_item),
@@ -215,7 +219,7 @@ def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
 
 def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
     expires = f"{formatting.format_time(waiver.expires_ms)}, {formatting.until(waiver.expires_ms, now_ms=now_ms)}"
-    policy, location = format_policy(waiver.policy), format_location(waiver.declared_at)
+    policy, location = format_address(waiver.policy), format_location(waiver.declared_at)
     granted: Phrase = (name(waiver.limit), f" up to {waiver.value:.15g} for ", escaped_name(policy))
     text = (*granted, f", expires {expires} (", escaped_name(location), ")")
     return Item(label="Waiver", subject=(name(waiver.name),), text=text, severity=Severity.CHANGE)

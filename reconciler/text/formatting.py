@@ -83,8 +83,3 @@ def first_few(names: list[str], *, limit: int = 3) -> str:
     """The first few of a list: `a, b, c and 4 more`."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit:,} more"
-
-
-def sentence(text: str) -> str:
-    """With a full stop, unless it ends in a mark of its own."""
-    return text if text.endswith((".", "?", "!")) else f"{text}."
