@@ -7,7 +7,7 @@ ages, counts of records) stay in the JSON.
 from collections.abc import Iterable, Iterator
 
 from reconciler import operations
-from reconciler.model.block_codes import REASONS
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.names import format_address
 from reconciler.plan.drift import UNREAD, DriftReport, Subject
 from reconciler.report.tree import Item, Report, Section, Severity, format_subjects, group_equal
@@ -79,5 +79,5 @@ def _key(subject: Subject) -> tuple[str, ...]:
 def _state(subject: Subject) -> Phrase:
     if subject.code is None:
         return (strong(next(o.DRIFT_TEXT for o in operations.OPERATIONS if subject.sort == o.DRIFT_TYPE)),)
-    title = REASONS[subject.code].title if subject.code in REASONS else "see the code"
+    title = BLOCK_CODES[subject.code].title if subject.code in BLOCK_CODES else "see the code"
     return (strong(f"{'not read' if subject.sort == UNREAD else 'blocked'}: {title}"), " (", name(subject.code), ")")

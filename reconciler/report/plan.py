@@ -1,4 +1,4 @@
-"""Builds the report of a plan: actions, blocked and waiting subjects, limits, waivers and digest.
+"""Builds the report of a plan, and the explanation of one of its decisions.
 
 More than 20 partitions of one topic become one item. Nothing that apply would read is computed here:
 sums are over the actions that apply walks.
@@ -6,22 +6,31 @@ sums are over the actions that apply walks.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
 from reconciler import operations
+from reconciler.errors import UsageError
 from reconciler.model.action import Action
+from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.description import Fact
 from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
-from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, UsedWaiver, Waiting
+from reconciler.model.plan import Blocked, Decision, Plan, Satisfied, Skipped, UsedWaiver, Waiting
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import digest
 from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal, format_subjects, group_equal
 from reconciler.text import formatting
+from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.suggest import did_you_mean
 
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
+
+_EXPLAINED_MAX = 5
+"""Decisions of one topic or policy that are explained where the address covers more than one."""
 
 _UNREAD = "unread, so blocked"
 _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
@@ -223,3 +232,51 @@ def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
     granted: Phrase = (name(waiver.limit), f" up to {waiver.value:.15g} for ", escaped_name(policy))
     text = (*granted, f", expires {expires} (", escaped_name(location), ")")
     return Item(label="Waiver", subject=(name(waiver.name),), text=text, severity=Severity.CHANGE)
+
+
+def explain_report(plan: Plan, address: Address) -> Report:
+    """The decision at that address, or those of a topic or policy. Raises UsageError where there is none."""
+    decisions = [
+        decision
+        for decision in plan.decisions
+        if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
+    ]
+    shown = escaped_name(format_address(address))
+    if not decisions:
+        near = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
+        hint = f"did you mean {display_name(near)}?" if near else "`show --full` lists what it decides"
+        raise UsageError(f"the plan decides nothing at {shown.text}; {hint}")
+    others = len(decisions) - _EXPLAINED_MAX
+    return Report(
+        headline=(shown, f": {count_decisions(decisions)}") if others > 0 else (),
+        sections=tuple(
+            Section(
+                heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
+                items=(Item(facts=tuple(_facts(plan, decision))),),
+                labelled=False,
+            )
+            for decision in decisions[:_EXPLAINED_MAX]
+        ),
+        footer=((f"and {others:,} more; name one of them to see it",),) if others > 0 else (),
+    )
+
+
+def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
+    if not isinstance(decision, Satisfied | Skipped):
+        mode = f", mode {decision.mode}" if isinstance(decision, Action) else ""
+        yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
+    if not isinstance(decision, Satisfied):
+        yield "Because", (sentence(decision.reason),)
+    match decision:
+        case Waiting(until_ms=int(until_ms)):
+            until = formatting.until(until_ms, now_ms=plan.observed_at_ms)
+            yield "Until", (f"{formatting.format_time(until_ms)}, {until}",)
+        case Blocked(code=code):
+            yield "Next", (sentence(decision.next_step),)
+            title = f": {BLOCK_CODES[code].title}" if code in BLOCK_CODES else ""
+            yield "Code", (name(code), f"{title} (`reconciler explain {display_name(code)}` says more)")
+        case Action():
+            yield from cast(Operation, decision).explain()
+            yield "Drift", ("counts as drift" if decision.drift else "does not count as drift yet",)
+    yield from describe_policy(plan, decision.address.policy_address)
+    yield "Seen at", (formatting.format_time(plan.observed_at_ms),)
