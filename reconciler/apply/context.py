@@ -10,18 +10,23 @@ from reconciler.errors import JournalUnavailable
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, Journal
+from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
 _LOG = logging.getLogger(__name__)
 _SLICE_MS = 100
+_RECHECK_MAX_AGE_MS = 30 * 60_000
+"""How long the recheck of the whole plan is good for: consumers that the plan does not name,
+protections and limits are not read again before each request.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """How often, how long and in what portions to try. Measured starting points; none changes what may be done."""
+    """How often, how long and in what portions to try. None of it changes what may be done."""
 
     batch_max: int | None = None
-    """Most subjects in one request, whatever `Operation.BATCH_SIZE` allows; fewer are under way on a stop."""
+    """Most subjects in one request, below `Operation.BATCH_SIZE`; fewer are under way on a stop."""
     lanes_at_once: int = 8
     window: int = 20_000
     """Actions under way at once, which bounds memory; the plan itself is the caller's."""
@@ -29,12 +34,6 @@ class Tuning:
     """Rounds of recheck and send for one action, the first included."""
     backoff_ms: int = 250
     backoff_max_ms: int = 8_000
-    look_ages_ms: int = 10_000
-    """How long facts are good for a request; after a longer look or a slow journal there is another look."""
-    recheck_ages_ms: int = 30 * 60_000
-    """How long the recheck of the whole plan is good for: consumers that the plan does not name,
-    protections and limits are not read again before each request.
-    """
     effect_wait_ms: int = 10_000
     """How long to wait until the cluster shows the effect of a batch before the next one is sent."""
 
@@ -91,13 +90,11 @@ class ApplyContext:
 
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck or an expired plan stops the run."""
-        # The machine may have slept in the middle of the run.
-        now_ms, limit_ms = self.clock(), self.tuning.recheck_ages_ms
-        if not self.stopping and self.checked_at_ms is not None and now_ms - self.checked_at_ms > limit_ms:
-            minutes = (now_ms - self.checked_at_ms) // 60_000
-            self.halt(
-                f"the recheck was {minutes} min ago, and it is good for {limit_ms // 60_000} min: apply the plan again"
-            )
+        now_ms = self.clock()  # the machine may have slept in the middle of the run
+        age_ms = now_ms - (now_ms if self.checked_at_ms is None else self.checked_at_ms)
+        if not self.stopping and age_ms > _RECHECK_MAX_AGE_MS:
+            age, limit = age_ms // 60_000, _RECHECK_MAX_AGE_MS // 60_000
+            self.halt(f"the recheck was {age} min ago, and it is good for {limit} min: apply the plan again")
         if not self.stopping and self.expires_at_ms is not None and now_ms >= self.expires_at_ms:
             self.halt("the plan expired during this run: plan again")
         return not self.stopping
@@ -132,6 +129,13 @@ class ApplyContext:
         recordable = [o for o in outcomes if o.sends or o.intended or o.status is not Status.NOT_ATTEMPTED]
         if recordable:
             self._record(self.journal.record_outcomes, recordable)
+
+    def note_removed_groups(self, outcomes: Iterable[Outcome]) -> None:
+        """Remember the groups that are gone by these outcomes, which ended in this run."""
+        for outcome in outcomes:
+            group = outcome.action.removed_group if isinstance(outcome.action, Operation) else None
+            if group is not None and outcome.status in (Status.APPLIED, Status.SATISFIED):
+                self.removed_groups.add(group)
 
     def back_off(self, round_number: int) -> None:
         """Wait before a round, longer each time, with jitter; a stop ends the wait. 1 is the second round."""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, InstantMs, NonEmpty
@@ -38,7 +39,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """May not or cannot, and what to do next. `code`: a key of `block_reason.BLOCK_CODES`; `unread`: a fact could not be read."""
+    """May not or cannot, and what to do next.
+
+    `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read.
+    """
 
     address: Address
     declared_at: SourceLocation
@@ -55,17 +59,16 @@ Decision = Action | Satisfied | Waiting | Skipped | Blocked
 class LimitVerdict:
     """One limit held against the whole plan. Numbers are counts or percents, as the limit's name says.
 
-    `observed` None: it could not be computed, which refuses like a passed limit. `waivers`: the waivers that were used.
+    `observed` None: it could not be computed, which refuses. `passed`: within the limit, or waived.
+    `worst`: the policy that caused most of it. `waivers`: those that were used.
     """
 
     id: NonEmpty
     limit: float
     observed: float | None
     passed: bool
-    """True: within the limit (or waived)."""
     message: str
     worst: Address | None = None
-    """The policy that caused most of it."""
     waivers: tuple["UsedWaiver", ...] = ()
 
     def __post_init__(self) -> None:
@@ -145,15 +148,11 @@ class Plan:
         return tuple(verdict for verdict in self.limits if not verdict.passed)
 
 
-def _sort_key(decision: Decision) -> tuple[str, str, str, int]:
-    address = decision.address
-    return address.kind, address.policy, address.name, address.partition
-
-
 def sort_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """Return the decisions in address order. Raises ValueError where two are about one subject."""
     # a key of plain values: comparing a million Address objects takes many times as long
-    ordered = tuple(sorted(decisions, key=_sort_key))
+    key = attrgetter("address.kind", "address.policy", "address.name", "address.partition")
+    ordered = tuple(sorted(decisions, key=key))
     for first, second in pairwise(ordered):
         if first.address == second.address:
             raise ValueError(f"two decisions for {format_address(first.address)}")

@@ -74,7 +74,7 @@ class ConflictIndex:
 
     def block_removal(self, group: str | None) -> BlockReason | None:
         """Return why `group` may not be removed; None: no policy waits for it."""
-        if group not in self._waiting:
+        if group is None or group not in self._waiting:
             return None
         return BlockReason(
             code="B306",

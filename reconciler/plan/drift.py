@@ -133,7 +133,12 @@ def unreachable_report(
 ) -> DriftReport:
     """Return the report of a cluster that could not be planned. What drifted before is unread now."""
     before = _subjects_before(previous, cluster_id)
-    cause = {"sort": UNREAD, "code": "B103", "detail": reason, "next_step": "see why the cluster could not be read"}
+    cause: dict[str, Any] = {
+        "sort": UNREAD,
+        "code": "B103",
+        "detail": reason,
+        "next_step": "see why the cluster could not be read",
+    }
     unread = (
         old if old.sort == UNREAD else _carry_over(replace(old, **cause), before, observed_at_ms)
         for _address, old in sorted(before.items())
