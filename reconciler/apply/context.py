@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway, Journal
+from reconciler.model.ports import Gateway
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
@@ -49,7 +50,7 @@ class ApplyContext:
     """
 
     gateway: Gateway
-    journal: Journal
+    journal: ActionJournal
     run_id: str
     plan_digest: str
     clock: Callable[[], int]

@@ -1,16 +1,11 @@
-"""The protocols between apply/ and the outside world: Gateway (the cluster) and Journal (the record).
-
-kafka/ and journal/ implement them. A contract suite holds the tests' fake to the same behaviour.
-"""
+"""The protocol between apply/ and the cluster. A contract suite holds the tests' fake to kafka/'s behaviour."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
-from reconciler.model.outcome import Outcome
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 
@@ -74,22 +69,4 @@ class Gateway(Protocol):
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""
-        ...
-
-
-class Journal(Protocol):
-    """Append-only: an intent before each request, an outcome after it.
-
-    Every method raises JournalUnavailable. A request without a stored intent is not sent.
-    """
-
-    def record_intents(self, actions: Sequence[Action], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
-
-    def record_outcomes(self, outcomes: Sequence[Outcome], *, run_id: str, plan_digest: str, at_ms: int) -> None: ...
-
-    def last_purges(self, *, except_run: str | None = None) -> Mapping[TopicPartition, int]:
-        """Epoch ms of each partition's newest purge that is not proven unsent, without those of `except_run`.
-
-        No journal yet: empty.
-        """
         ...
