@@ -1,4 +1,4 @@
-"""State and settings of one run of the applier: gateway, journal, clock, stop, intents under way."""
+"""State and settings of one run: gateway, journal, clock, stop, intents under way."""
 
 import logging
 import random
@@ -36,7 +36,7 @@ class Tuning:
     backoff_ms: int = 250
     backoff_max_ms: int = 8_000
     effect_wait_ms: int = 10_000
-    """How long to wait until the cluster shows the effect of a batch before the next one is sent."""
+    """How long to wait for the effect of a batch before the next one is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +80,13 @@ class ApplyContext:
         return self._reasons[0] if self._reasons else "interrupted"
 
     def halt(self, reason: str) -> None:
-        """Send nothing more, in any lane. Logs at once, because there may be no outcome that says why."""
+        """Send nothing more, in any lane. Logs at once: there may be no outcome with the reason."""
         if reason not in self._reasons:
             _LOG.warning("%s", reason)
         self._reasons.append(reason)
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
-        """Return when other runs last purged each partition: `every` is not between two tries of one purge."""
+        """Return when other runs last purged each partition: `every` bounds runs, not tries."""
         return self.journal.last_purges(except_run=self.run_id)
 
     def may_send(self) -> bool:
@@ -101,7 +101,7 @@ class ApplyContext:
         return not self.stopping
 
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
-        """Store the intents. False: the journal did not take them, so the run stops and sends nothing."""
+        """Store the intents. False: the journal took none; the run stops and sends nothing."""
         actions = [attempt.action for attempt in attempts]
         if not self._record(self.journal.record_intents, actions):
             return False
@@ -114,7 +114,7 @@ class ApplyContext:
         self.sending()
 
     def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
-        """Return the attempt as a batch left it in its middle: intent stored, request perhaps sent."""
+        """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
         sent = self._sent.get(attempt.action.address)
         if sent is None:
             return attempt
@@ -139,7 +139,7 @@ class ApplyContext:
                 self.removed_groups.add(group)
 
     def back_off(self, round_number: int) -> None:
-        """Wait before a round, longer each time, with jitter; a stop ends the wait. 1 is the second round."""
+        """Wait before a round, longer each time, or until a stop. 1: the second round."""
         longest = min(self.tuning.backoff_max_ms, self.tuning.backoff_ms * 2 ** (round_number - 1))
         wait_ms = random.randint(longest // 2, longest)  # noqa: S311 - jitter, not a secret
         while wait_ms > 0 and not self.stopping:

@@ -23,7 +23,7 @@ from reconciler.operations.response import ResponseAction
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
 """The reader of the outcomes has gone, or an unexpected error was raised."""
 _FACTS_MAX_AGE_MS = 10_000
-"""How long facts are good for a request; after a longer recheck or a slow journal there is another recheck."""
+"""How long facts are good for a request; older ones are read again."""
 _RECHECKS_MAX = 3
 """Most rechecks before one request."""
 
@@ -50,7 +50,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
 
 
 def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) -> Iterator[list[Outcome]]:
-    """Run rounds over what is pending, each later and with fresh metadata, until they are used up or the run stops."""
+    """Run rounds over what is pending, each with fresh metadata, up to the last or a stop."""
     size = min(operation.BATCH_SIZE, context.tuning.batch_max or operation.BATCH_SIZE)
     for number in range(context.tuning.attempts):
         if pending and number:
@@ -76,7 +76,7 @@ def _rounds(operation: type[Operation], pending: _Batch, context: ApplyContext) 
 def _run_lanes(
     operation: type[Operation], lanes: Sequence[Sequence[_Batch]], context: ApplyContext
 ) -> Iterator[list[StepResult]]:
-    """Yield the results of each batch, as they come. Lanes run side by side, batches of one lane in order."""
+    """Yield the results of batches. Lanes run side by side, batches of one lane in order."""
     finished: SimpleQueue[list[StepResult] | None] = SimpleQueue()
 
     def run_lane(lane: Sequence[_Batch]) -> None:
@@ -89,7 +89,7 @@ def _run_lanes(
                         steps.append(step)
                     context.discard(batch)
                 except (OSError, MemoryError) as error:
-                    # Descriptors, threads, memory: the trouble of one lane must not lose what the others did.
+                    # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(f"this machine is out of something: {error or type(error).__name__}")
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.address for step in steps}
@@ -125,8 +125,8 @@ def _run_lanes(
 def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:
     """Run one round of a batch: recheck, store the intents, send one request, read back.
 
-    A batch whose subjects turn out to need several brokers is sent broker by broker, and one that the
-    broker finds too large in halves; each part is rechecked again.
+    A batch whose subjects turn out to need several brokers is sent broker by broker, and one that
+    the broker finds too large in halves; each part is rechecked again.
     """
     try:
         ready, observation = yield from _recheck_batch(operation, batch, context)
@@ -166,7 +166,7 @@ def _execute_batch(operation: type[Operation], batch: _Batch, context: ApplyCont
 def _recheck_batch(
     operation: type[Operation], attempts: _Batch, context: ApplyContext
 ) -> Generator[StepResult, None, tuple[_Batch, Observation]]:
-    """Recheck the attempts on facts of this moment. Raises JournalUnavailable before the first step.
+    """Recheck the attempts on present facts. Raises JournalUnavailable before the first step.
 
     Yields what becomes of the attempts that do not hold; returns the others, and the facts.
     """
@@ -190,8 +190,8 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
         reached: Outcome = attempt.action.reached(attempt, observation)
         return reached
     if failure.status is Status.FAILED or (failure.status is Status.WAITING and attempt.possible):
-        # A fact that was not read may be read in the next round. And of a request that may have been
-        # carried out "waiting" would be untrue.
+        # A fact that was not read may be read in the next round. "Waiting" would be untrue of a
+        # request that may have been carried out.
         return attempt.retry_later(failure.detail)
     return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).shown)
 
@@ -199,7 +199,7 @@ def _after_failure(attempt: Attempt[Any], failure: RecheckFailure, observation: 
 def _store_intents(
     operation: type[Operation], ready: _Batch, observation: Observation, context: ApplyContext
 ) -> Generator[StepResult, None, _Batch]:
-    """Store the intents. Yields what becomes of attempts that may not go out; returns those to send at once.
+    """Store the intents. Yields attempts that may not go out; returns those to send at once.
 
     Where the recheck or the journal took too long, there is another recheck. A run that was stopped
     meanwhile, or whose recheck of the plan is too old by now, sends nothing.

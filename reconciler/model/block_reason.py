@@ -1,4 +1,4 @@
-"""Reasons not to act on a subject, and their codes with the texts of `explain CODE` and of the documents.
+"""Reasons not to act on a subject, and their codes with the texts of `explain CODE`.
 
 Planning turns a reason into Blocked or Skipped, recheck into an Outcome. A subject that does not
 qualify is blocked where its exact name selected it, and skipped where a pattern did. A fact that
@@ -20,7 +20,7 @@ from reconciler.model.snapshot import Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockReason:
-    """One reason not to act. `code`: a key of BLOCK_CODES; `unread`: because a fact could not be read."""
+    """One reason not to act. `code`: a key of BLOCK_CODES. `unread`: a fact could not be read."""
 
     code: str
     reason: str
@@ -37,14 +37,14 @@ class BlockReason:
         return Blocked(address=address, declared_at=declared_at, **asdict(self))
 
     def blocked_or_skipped(self, address: Address, declared_at: SourceLocation, *, exact: bool) -> Blocked | Skipped:
-        """Return the decision that the subject does not qualify. `exact`: an exact name selected it, and no pattern."""
+        """Return that the subject does not qualify. `exact`: an exact name selected it."""
         if exact or self.unread:
             return self.blocked(address, declared_at)
         return Skipped(address=address, reason=self.reason)
 
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
-    """Return the reason that a needed fact is unknown. `what` names it: `log start`, `the commits of group "x"`."""
+    """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
     return BlockReason.of("B103", f"{what} could not be read: {fact.reason}", unread=True)
 
 

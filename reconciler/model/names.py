@@ -1,4 +1,4 @@
-"""Names of partitions, addresses of subjects and locations in manifests, and how messages show them."""
+"""Partitions, addresses of subjects, locations in manifests, and their texts in messages."""
 
 import re
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """The stable name of one decision: `RetentionFloor/orders-gdpr/orders[3]`, `GroupRemoval/dead-etl/old-etl`.
+    """The stable name of one decision: `RetentionFloor/orders-gdpr/orders[3]`.
 
-    `name`: a topic or a group id; empty: the policy. `partition`: -1 for a group, a topic or a policy.
-    Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text: `str()` is exact
-    and not harmless; reports escape it.
+    `name`: a topic or a group id; empty: the policy. `partition`: -1 for a group, a topic or a
+    policy. Sorts by kind, policy, name and partition *number*. Group ids are arbitrary text:
+    `str()` is exact and not harmless; reports escape it.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """The inverse of `str()`; a group id may hold slashes. Raises ValueError for anything else."""
+        """The inverse of `str()`; group ids may hold slashes. Raises ValueError for other text."""
         kind, _, rest = text.partition("/")
         policy, _, name = rest.partition("/")
         if not kind or not policy:
@@ -76,7 +76,7 @@ NOWHERE = SourceLocation("", 0, 0)
 
 
 def format_address(address: Address) -> str:
-    """Return an address for a message: escaped where it has to be, otherwise the text that `explain` takes."""
+    """Return an address for a message: escaped if necessary, else the text that `explain` takes."""
     return display_name(str(address))
 
 

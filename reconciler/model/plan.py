@@ -1,4 +1,4 @@
-"""A plan: one decision per subject of one cluster, the verdicts of its limits, and where it came from."""
+"""A plan: one decision per subject of one cluster, the verdicts of its limits, its source."""
 
 import math
 import re
@@ -21,7 +21,7 @@ class Satisfied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Right, but not now. `until_ms`: when a clock allows it; None: no clock decides that. Never drift."""
+    """Right, but not now; never drift. `until_ms`: when a clock allows it; None: no clock does."""
 
     address: Address
     declared_at: SourceLocation
@@ -57,7 +57,7 @@ Decision = Action | Satisfied | Waiting | Skipped | Blocked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitVerdict:
-    """One limit held against the whole plan. Numbers are counts or percents, as the limit's name says.
+    """One limit, applied to the plan. Numbers are counts or percents, as the limit's name says.
 
     `observed` None: it could not be computed, which refuses. `passed`: within the limit, or waived.
     `worst`: the policy that caused most of it. `waivers`: those that were used.
@@ -102,7 +102,7 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: not a git checkout. `dirty`: it had uncommitted changes."""
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes."""
 
     commit: NonEmpty | None = None
     dirty: bool = False

@@ -1,4 +1,4 @@
-"""The protocol between apply/ and the cluster. A contract suite holds the tests' fake to kafka/'s behaviour."""
+"""The protocol between apply/ and the cluster; a contract suite tests kafka/ and the fake."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,8 @@ class Gateway(Protocol):
     """The cluster for the applier.
 
     Every call answers for every item within its deadline, and never raises for one item. An empty
-    request answers empty without touching the network. No call creates anything. The applier retries.
+    request answers empty without touching the network. No call creates anything. The applier
+    retries.
     """
 
     def read_partitions(
@@ -56,7 +57,7 @@ class Gateway(Protocol):
         ...
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
-        """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1: -1 is never sent."""
+        """DeleteRecords for partitions of one leader. Raises ValueError for a target below 1."""
         ...
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]: ...
@@ -64,7 +65,7 @@ class Gateway(Protocol):
     def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
-        """ElectLeaders for exactly these partitions; never null, which would mean all of the cluster."""
+        """ElectLeaders for exactly these partitions; never null, which would mean all."""
         ...
 
     def refresh(self) -> None:

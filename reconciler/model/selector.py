@@ -57,9 +57,9 @@ def select(
 ) -> dict[str, bool]:
     """Return the selected names, sorted, each with whether an *exact* selector named it.
 
-    `patterns_skip_underscore`: no pattern selects a name that starts with `_`, because system topics
-    look ordinary to a client. An exact name wins over a pattern. `excluding` wins over both, and also
-    leaves out a name that is written just like one of its patterns.
+    `patterns_skip_underscore`: no pattern selects a name that starts with `_`, because system
+    topics look ordinary to a client. An exact name wins over a pattern. `excluding` wins over both,
+    and also leaves out a name that is written just like one of its patterns.
     """
     selectors, excluded = tuple(selectors), tuple(excluding)
     exact = {s.text for s in selectors if not s.is_pattern}

@@ -1,4 +1,4 @@
-"""All facts of one scan: values, or Unknown(reason). A missing value is never zero, an error never empty."""
+"""All facts of one scan: values, or Unknown; never zero or empty for what was not read."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ NOT_ASKED = Unknown("not asked")
 
 
 class GroupType(StrEnum):
-    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: it exists, its type is not known."""
+    """Group types of the broker (KIP-848, KIP-932, KIP-1071). HIDDEN: the type is not known."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -50,9 +50,9 @@ class GroupState(StrEnum):
 class ConsumerPosition:
     """A group with a position on a partition.
 
-    `committed`: the next offset that it reads. `implied`: it has commits on the topic but none here,
-    so it counts as standing at the log start. `topic_id`: of the topic that the commit was made for,
-    from the commit log; None: the broker wrote none (value versions before v4).
+    `committed`: the next offset that it reads. `implied`: it has commits on the topic but none
+    here, so it counts as standing at the log start. `topic_id`: of the topic that the commit was
+    made for, from the commit log; None: the broker wrote none (value versions before v4).
     """
 
     group: str
@@ -67,8 +67,9 @@ class PartitionFacts:
 
     `stable_end`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: no such
-    record below the stable end, which was read before. `readers`: sorted by group; every group below
-    `readers_below`, and every named group wherever it stands. `last_purge_ms` None: never purged.
+    record below the stable end, which was read before. `readers`: sorted by group; every group
+    below `readers_below`, and every named group wherever it stands. `last_purge_ms` None: never
+    purged.
     """
 
     partition: TopicPartition
@@ -105,10 +106,10 @@ class TopicFacts:
 class GroupFacts:
     """One group that the cluster may hold.
 
-    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was incomplete
-    (only before a request; a scan says so in `groups_incomplete`). `commits`: the number of committed
-    offsets. `last_activity_ms`: the newest timestamp of all its commits and records in the commit log.
-    `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
+    `listed`: whether ListGroups of the current protocol named it; Unknown: the listing was
+    incomplete (only before a request; a scan says so in `groups_incomplete`). `commits`: the number
+    of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
+    the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     """
 
     group: str
@@ -127,8 +128,9 @@ class ClusterSnapshot:
     """All facts of one scan, and what makes its listings incomplete (None: provably complete).
 
     `topics` and `groups`: every listed name, and group ids that only the commit log or the old list
-    call know (`listed=False`). `partitions`: those that a TopicRequest selects. `readers_incomplete`:
-    a group's commits could not be read, so it is not known which groups would miss records.
+    call know (`listed=False`). `partitions`: those that a TopicRequest selects.
+    `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
+    miss records.
     """
 
     cluster_id: str

@@ -29,7 +29,7 @@ class Conflict:
 
 
 class ConflictIndex:
-    """The claims of all policies and the groups whose commits they wait for, also outside a plan's targets."""
+    """The claims of all policies, and the groups whose commits they wait for."""
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         self._claims: defaultdict[tuple[type, str], list[Policy]] = defaultdict(list)

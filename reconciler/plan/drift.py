@@ -1,8 +1,8 @@
 """Reports which subjects of a cluster drift, and since when; as JSON and as Prometheus metrics.
 
 The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a
-moving floor within its `driftAfter`. A subject that could not be read is unread; the report remembers
-what it was when it was last read.
+moving floor within its `driftAfter`. A subject that could not be read is unread; the report
+remembers what it was when it was last read.
 """
 
 from collections import Counter, defaultdict
@@ -31,10 +31,11 @@ BLOCKED, UNREAD = "blocked", "unread"
 class Subject:
     """One subject that drifts or could not be read. Raises ValueError for an unknown `sort`.
 
-    `sort`: what is wrong: BLOCKED, UNREAD, or the DRIFT_TYPE of the operation that would correct it.
-    `code`: of a blocked or unread subject. `detail`: the plan's reason, which may move with every run.
-    `since_ms`: when the subject was first reported so, without a break. `drift_since_ms`, of an unread
-    subject only: since when it drifted when it was last read; None: it did not, or that is not known.
+    `sort`: what is wrong: BLOCKED, UNREAD, or the DRIFT_TYPE of the operation that would correct
+    it. `code`: of a blocked or unread subject. `detail`: the plan's reason, which may move with
+    every run. `since_ms`: when the subject was first reported so, without a break.
+    `drift_since_ms`, of an unread subject only: since when it drifted when it was last read; None:
+    it did not, or that is not known.
     """
 
     address: Address
@@ -68,7 +69,7 @@ class PolicyTally:
 class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
-    `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
+    `incomplete`: what the plan could not read at all. `refused`: ids of the limits that refuse it.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
@@ -94,7 +95,7 @@ class DriftReport:
 
 
 def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
-    """Return what drifts in `plan`. The previous report of the same cluster id dates what it held already."""
+    """Return what drifts in `plan`. The previous report of the cluster id dates old drift."""
     before = _subjects_before(previous, plan.cluster_id)
     now_ms = plan.observed_at_ms
     subjects: dict[Address, Subject] = {}
@@ -110,7 +111,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
     decided = {decision.address for decision in plan.decisions}
     for address in before:
-        # a subject below a topic or policy that is unread as a whole keeps what the previous report said
+        # a subject below an unread topic or policy keeps what the previous report said
         above = (Address(address.kind, address.policy, address.name), address.policy_address)
         parent = next((unread[parent] for parent in above if parent in unread), None)
         if parent is not None and address not in decided:
@@ -131,7 +132,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
 def unreachable_report(
     cluster: str, cluster_id: str, reason: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
-    """Return the report of a cluster that could not be planned. What drifted before is unread now."""
+    """Return the report of a cluster that could not be planned. Earlier drift is unread now."""
     before = _subjects_before(previous, cluster_id)
     cause: dict[str, Any] = {
         "sort": UNREAD,
@@ -178,7 +179,7 @@ def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
 
 
 def _carry_over(subject: Subject, before: Mapping[Address, Subject], now_ms: int) -> Subject:
-    """Return the subject with its instants `before`: a run without a broker must not make old drift new."""
+    """Return the subject dated by `before`: a run without a broker must not make old drift new."""
     if (old := before.get(subject.address)) is None:
         return subject
     drifted_ms = old.drift_since_ms if old.sort == UNREAD else old.since_ms
@@ -190,7 +191,7 @@ def _carry_over(subject: Subject, before: Mapping[Address, Subject], now_ms: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """The JSON document, for `--previous` of the next run and for other tools. One subject per line, for `diff`."""
+    """The JSON document, for `--previous` and other tools. One subject per line, for `diff`."""
 
     format_version: str = FORMAT_VERSION
     kind: Literal["DriftReport"] = "DriftReport"
@@ -213,12 +214,12 @@ def dumps(reports: Sequence[DriftReport]) -> str:
 
 
 def read(path: Path) -> tuple[DriftReport, ...]:
-    """Return the reports of a file that `dumps` wrote. Raises OSError, and ValueError for another document."""
+    """Return the reports of a file that `dumps` wrote. Raises OSError and ValueError."""
     return parse(path.read_text(encoding="utf-8"))
 
 
 def parse(text: str) -> tuple[DriftReport, ...]:
-    """Return what `dumps` wrote. Raises ValueError for anything else; a newer minor version may hold more fields."""
+    """Return what `dumps` wrote. A newer minor version may hold more fields. Raises ValueError."""
     value = _CODEC.validate(text)
     major, _, minor = value.format_version.partition(".")
     expected_major, _, expected_minor = FORMAT_VERSION.partition(".")
@@ -229,7 +230,7 @@ def parse(text: str) -> tuple[DriftReport, ...]:
 
 
 def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
-    """Write the reports as Prometheus text, for the node exporter's textfile collector or a push. Raises OSError.
+    """Write the reports as Prometheus text, for the textfile collector or a push. Raises OSError.
 
     The file is written completely or not at all. Names and labels are an interface: add, never
     rename. A policy without drift is a series of value 0, so that an alert on it can resolve.

@@ -27,8 +27,8 @@ def verdicts(
     """Return one verdict for each limit, in the manifest's order.
 
     A share whose whole is not known refuses, but only where there are actions that it would bound.
-    With a waiver, the actions of its policy keep the waiver's value and all others together keep the
-    limit.
+    With a waiver, the actions of its policy keep the waiver's value and all others together keep
+    the limit.
     """
     buckets: defaultdict[str, dict[str, _Bucket]] = defaultdict(dict)
     places: dict[Address, SourceLocation] = {}
@@ -56,7 +56,7 @@ def verdicts(
 
 
 def with_limits(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot) -> Plan:
-    """Return the plan with the verdict on what it holds now, as after an intersection with a reviewed one."""
+    """Return the plan with the verdicts on its present decisions, as after a review."""
     return replace(plan, limits=verdicts(plan.decisions, cluster, waivers, snapshot))
 
 
@@ -182,7 +182,7 @@ def _sort_out(waivers: Iterable[Waiver], now_ms: int) -> tuple[dict[Address, Use
 
 
 def _advice(limit: str, most: float, refused: Iterable[tuple[_Bucket, list[Address]]]) -> str:
-    """Name the fewest waivers, worst policies first, that would let the plan pass, each with the value it takes."""
+    """Name the fewest waivers, with their values, that the plan needs; worst policies first."""
     needed: dict[Address, float] = {}
     for bucket, policies in refused:
         ordered = bucket.by_amount(policies)

@@ -1,4 +1,4 @@
-"""Makes the plan of policies and one snapshot: selects subjects, applies protections, finds conflicts.
+"""Makes the plan of policies and one snapshot, with protections and conflicts.
 
 The policy decides what a subject needs; limits.py decides whether the whole plan is too much.
 """
@@ -92,7 +92,7 @@ def plan(
 def _decide(
     selection: Selection, all_conflicts: ConflictIndex, protection: Protection, snapshot: ClusterSnapshot
 ) -> Iterator[Decision]:
-    """Yield all decisions of one policy: too many, protected, claimed twice, awaited, and its own for the others."""
+    """Yield all decisions of one policy: its own, or those of bounds, protection and conflicts."""
     policy = selection.policy
     most = policy.expect_at_most
     if most is not None and selection.matched > most:
@@ -150,7 +150,7 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
 
 
 def _parse_targets(texts: Iterable[str]) -> frozenset[Address]:
-    """Return the addresses that a plan is narrowed to. Raises UsageError for a text that is no address."""
+    """Return the addresses of targets. Raises UsageError for a text that is no address."""
     try:
         return frozenset(map(Address.parse, texts))
     except ValueError as error:
@@ -158,13 +158,13 @@ def _parse_targets(texts: Iterable[str]) -> frozenset[Address]:
 
 
 def _check_targets(targets: Iterable[Address], decisions: Iterable[Decision], policies: Iterable[Address]) -> None:
-    """Raise UsageError where nothing is decided in or above a target: a typing error must not read as "in sync"."""
+    """Raise UsageError for a target without a decision: a typing error must not look in sync."""
     decided = {decision.address for decision in decisions}
     touched = {address for subject in decided for address in _and_above(subject)}
     for target in sorted(targets):
         if target not in touched and decided.isdisjoint(_and_above(target)):
-            near = did_you_mean(str(target.policy_address), map(str, policies))
-            hint = f"; did you mean {near}?" if near else ""
+            suggestion = did_you_mean(str(target.policy_address), map(str, policies))
+            hint = f"; did you mean {suggestion}?" if suggestion else ""
             raise UsageError(f"--target {target}: nothing is decided about it{hint}")
 
 

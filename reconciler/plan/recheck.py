@@ -23,7 +23,7 @@ from reconciler.text.formatting import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """`remaining`: actions that still hold, in the plan's order. `outcomes`: how the others ended; nothing was sent.
+    """Actions that still hold, in the plan's order, and how the others ended; nothing was sent.
 
     `limits`: their verdicts on what remains. The caller ends the run where one is not passed.
     """
@@ -34,7 +34,7 @@ class Recheck:
 
 
 def scan_request(plan: Plan) -> ScanRequest:
-    """Return what the recheck needs: of partitions only the plan's, of groups all that may read them."""
+    """Return what the recheck needs: the plan's partitions, and all groups that may read them."""
     return ScanRequest.union(
         operation.scan_request([action for action in plan.actions if isinstance(action, operation)])
         for operation in OPERATIONS
@@ -42,10 +42,10 @@ def scan_request(plan: Plan) -> ScanRequest:
 
 
 def recheck(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapshot: ClusterSnapshot, now_ms: int) -> Recheck:
-    """Compare plan and snapshot, with protections, limits and waivers of the manifests as they are now.
+    """Compare plan and snapshot, with the present protections, limits and waivers.
 
-    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that has
-    expired or acts on one subject twice.
+    `snapshot` answers `scan_request(plan)`. Raises WrongCluster, and PlanUnusable for a plan that
+    has expired or acts on one subject twice.
     """
     operations = [action for action in plan.actions if isinstance(action, Operation)]
     _check_usable(plan, operations, cluster, snapshot, now_ms)

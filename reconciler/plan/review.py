@@ -33,8 +33,8 @@ def restrict_to(plan: Plan, reviewed: SavedPlan) -> Plan:
 def intersect(decisions: Iterable[Decision], reviewed: Iterable[Action]) -> Iterator[Decision]:
     """Yield what `reviewed` leaves of `decisions`, one for one, of which it holds one at a time.
 
-    Both are in address order. A decision that is within what was reviewed is the same object, so that
-    a bounded plan costs no second plan's memory.
+    Both are in address order. A decision that is within what was reviewed is the same object, so
+    that a bounded plan costs no second plan's memory.
     """
     remaining = iter(reviewed)
     action = next(remaining, None)

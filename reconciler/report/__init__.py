@@ -1,4 +1,4 @@
-"""Reports of plans, comparisons, drift, results, explanations and journals, for people and for GitHub.
+"""Reports of plans, comparisons, drift, results, explanations and journals.
 
 A builder makes the report tree of a document, a writer lays any tree out for a medium:
 `write_lines(plan_report(plan))`. Neither computes anything that apply would read, and neither knows

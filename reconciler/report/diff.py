@@ -1,4 +1,4 @@
-"""Builds the report of a comparison of two plans, and its JSON. The comparison itself is plan/diff.py's."""
+"""Builds the report and the JSON of a comparison of two plans, which plan/diff.py makes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -95,7 +95,7 @@ def _item(same: Sequence[ActionDiff]) -> Item:
 
 
 def diff_json(comparison: Comparison) -> Iterator[str]:
-    """Yield the comparison as JSON, one entry per line, with both actions as the plan file has them."""
+    """Yield the comparison as JSON, one entry per line, with actions as in the plan file."""
     entries = (
         {
             "address": str(entry.address),

@@ -20,7 +20,7 @@ ROWS_MAX = 40
 
 
 def drift_report(report: DriftReport) -> Report:
-    """The report of one cluster. Without a headline where all is in sync, and without the time of the run."""
+    """The report of one cluster, without the time of the run; in sync: without a headline."""
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
     marker = ("reconciler:drift", (("cluster", report.cluster), ("id", report.cluster_id)))
     if report.in_sync:

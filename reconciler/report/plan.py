@@ -1,7 +1,7 @@
 """Builds the report of a plan, and the explanation of one of its decisions.
 
-More than 20 partitions of one topic become one item. Nothing that apply would read is computed here:
-sums are over the actions that apply walks.
+More than 20 partitions of one topic become one item. Nothing that apply would read is computed
+here: sums are over the actions that apply walks.
 """
 
 from collections import Counter, defaultdict
@@ -34,7 +34,7 @@ _EXPLAINED_MAX = 5
 
 _UNREAD = "unread, so blocked"
 _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
-"""Label of the items of each state that is neither an action nor in sync, in the order of the report."""
+"""Label of the items of each state other than actions and in sync, in the order of the report."""
 
 
 def plan_report(plan: Plan, *, full: bool = False, saved_to: str | None = None) -> Report:
@@ -202,7 +202,7 @@ def _notice_key(decision: Any) -> tuple[object, ...]:
 
 
 def _notice_item(same: Sequence[Any], *, label: str, now_ms: int) -> Item:
-    """The item of decisions that say the same. Of those that wait for a clock the first to go stands for all."""
+    """The item of decisions that say the same; the one that waits shortest stands for all."""
     first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
     subject = format_subjects([decision.address for decision in same])
     example: Phrase = (", such as ", escaped_name(format_subject(first.address))) if len(same) > 1 else ()
@@ -235,20 +235,20 @@ def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
 
 
 def explain_report(plan: Plan, address: Address) -> Report:
-    """The decision at that address, or those of a topic or policy. Raises UsageError where there is none."""
+    """Explain the decisions at or below that address. Raises UsageError where there is none."""
     decisions = [
         decision
         for decision in plan.decisions
         if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
     ]
-    shown = escaped_name(format_address(address))
+    subject = escaped_name(format_address(address))
     if not decisions:
-        near = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
-        hint = f"did you mean {display_name(near)}?" if near else "`show --full` lists what it decides"
-        raise UsageError(f"the plan decides nothing at {shown.text}; {hint}")
+        suggestion = did_you_mean(str(address), (str(decision.address) for decision in plan.decisions))
+        hint = f"did you mean {display_name(suggestion)}?" if suggestion else "`show --full` lists what it decides"
+        raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
     others = len(decisions) - _EXPLAINED_MAX
     return Report(
-        headline=(shown, f": {count_decisions(decisions)}") if others > 0 else (),
+        headline=(subject, f": {count_decisions(decisions)}") if others > 0 else (),
         sections=tuple(
             Section(
                 heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),

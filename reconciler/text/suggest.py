@@ -8,7 +8,7 @@ _LONGEST = 249
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the closest candidate to `word`, or None. Letter case, `-` and `_` differ only slightly.
+    """Return the candidate closest to `word`, or None. Letter case, `-` and `_` hardly count.
 
     The result depends on the set of candidates, not on their order.
     """
