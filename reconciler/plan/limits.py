@@ -5,7 +5,7 @@ action counts towards each, the Cluster sets their values, and the caller ends t
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,7 +40,7 @@ def verdicts(
                 if name not in buckets[limit.id]:
                     whole = None if limit.whole is None else limit.whole(snapshot, name)
                     buckets[limit.id][name] = _Bucket(name, whole)
-                buckets[limit.id][name].add(policy, amount, counted)
+                buckets[limit.id][name].amounts[policy][counted] += amount
     ordered = sorted(waivers, key=lambda waiver: waiver.address)
     return tuple(
         _verdict(
@@ -64,25 +64,20 @@ def with_limits(plan: Plan, cluster: Cluster, waivers: Iterable[Waiver], snapsho
 class _Bucket:
     """What one limit bounds as one number: everything, or the records of one topic.
 
-    `whole`: what a share is taken of; None: a count. Two policies that take different partitions of
-    one topic are one lost topic, so limits of topics count distinct `names`.
+    `whole`: what a share is taken of; None: a count. `amounts`: by policy and by name, where a limit
+    counts distinct names: two policies that take partitions of one topic lose one topic.
     """
 
     name: str
     whole: int | Unknown | None
-    amounts: dict[Address, int] = field(default_factory=dict)
-    names: dict[Address, set[str]] = field(default_factory=dict)
-
-    def add(self, policy: Address, amount: int, name: str) -> None:
-        self.amounts[policy] = self.amounts.get(policy, 0) + amount
-        if name:
-            self.names.setdefault(policy, set()).add(name)
+    amounts: defaultdict[Address, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def amount(self, policies: Iterable[Address]) -> int:
         """Return the number for the actions of these policies together."""
-        if self.names:
-            return len(set().union(*(self.names[policy] for policy in policies)))
-        return sum(self.amounts[policy] for policy in policies)
+        totals = Counter[str]()
+        for policy in policies:
+            totals.update(self.amounts[policy])
+        return totals[""] if "" in totals else len(totals)
 
     def value(self, policies: Iterable[Address]) -> float:
         """Return `amount`, or its share of the whole in percent."""

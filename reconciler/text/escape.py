@@ -122,10 +122,7 @@ def markdown_prose(value: str) -> str:
 
 def comment_value(value: str) -> str:
     """A value in quotes inside an HTML comment: it can end neither."""
-    text = escape_name(value)
-    for char in '<>"':
-        text = text.replace(char, escape_char(char))
-    return f'"{text}"'
+    return '"' + re.sub('[<>"]', lambda match: escape_char(match[0]), escape_name(value)) + '"'
 
 
 def command_data(value: str) -> str:
