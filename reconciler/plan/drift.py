@@ -134,21 +134,16 @@ def unreachable_report(
 ) -> DriftReport:
     """Return the report of a cluster that could not be planned. Earlier drift is unread now."""
     before = _subjects_before(previous, cluster_id)
-    cause: dict[str, Any] = {
-        "sort": UNREAD,
-        "code": "B103",
-        "detail": reason,
-        "next_step": "see why the cluster could not be read",
-    }
-    unread = (
-        old if old.sort == UNREAD else _carry_over(replace(old, **cause), before, observed_at_ms)
-        for _address, old in sorted(before.items())
-    )
+    next_step = "see why the cluster could not be read"
+    for address, old in before.items():
+        if old.sort != UNREAD:
+            unread = replace(old, sort=UNREAD, code="B103", detail=reason, next_step=next_step)
+            before[address] = _carry_over(unread, before, observed_at_ms)
     return DriftReport(
         cluster=cluster,
         cluster_id=cluster_id,
         observed_at_ms=observed_at_ms,
-        unread=tuple(unread),
+        unread=tuple(before[address] for address in sorted(before)),
         incomplete=(reason,),
     )
 
