@@ -28,7 +28,6 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
-from reconciler.operations import Operation
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
@@ -165,8 +164,6 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         return _result(planned, run, (*rechecked, *outcomes), refused=refused)
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
         action_journal.record_outcomes(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
-    satisfied = [outcome.action for outcome in rechecked if outcome.status is Status.SATISFIED]
-    removed_groups = (action.removed_group for action in satisfied if isinstance(action, Operation))
     context = ApplyContext(
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,
@@ -177,11 +174,11 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         stop=run.stop,
         progress=run.progress,
         sending=run.sending,
-        removed_groups={group for group in removed_groups if group is not None},
         checked_at_ms=checked_at_ms,
         expires_at_ms=planned.expires_at_ms,
         tuning=tuning or Tuning(),
     )
+    context.note_removed_groups(rechecked)
     outcomes = [*rechecked, *send_actions(checked.remaining, context)]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)

@@ -88,7 +88,11 @@ class PurgeClock:
 
 
 class ActionJournal:
-    """`model.ports.Journal` over a store of lines. Safe between threads. `who`, `commit`: as in its entries."""
+    """A journal over a store of lines: an intent before each request, an outcome after it.
+
+    Safe between threads. Every method raises JournalUnavailable. A request without a stored intent is
+    not sent. `who`, `commit`: as in its entries.
+    """
 
     def __init__(self, store: LineStore, *, who: str | None = None, commit: str | None = None) -> None:
         self.store = store

@@ -18,9 +18,8 @@ from reconciler.kafka.futures import Deadline, kafka_error
 from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import ItemResult
+from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
 # The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than silence.

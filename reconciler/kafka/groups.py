@@ -20,9 +20,8 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from reconciler.kafka.consumer_offsets_records import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession, WorkerPool
-from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown, fingerprint
 
 Positions = dict[tuple[str, int], int | Unknown | None]
 """Committed offsets of one group by topic and partition; None: requested by name and not committed."""

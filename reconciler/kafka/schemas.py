@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from reconciler.kafka.groups import Commit
 from reconciler.kafka.offsets import Answers, OffsetsRequest
-from reconciler.model.fingerprint import fingerprint
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import Unknown, fingerprint
 
 PARTITIONS = pa.schema(
     [

@@ -7,7 +7,7 @@ act on is decided in the policies and in the operation.
 from collections.abc import Callable, Collection, Iterable
 from typing import Self, TypeVar
 
-from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
+from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
@@ -18,6 +18,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
 from reconciler.text.suggest import did_you_mean
 
@@ -137,7 +138,7 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
     ]
     for name, type_ in unreadable:
         if isinstance(type_, Unknown):
-            return unknown_fact(f"the type of group {quote_group(name)}", type_)
+            return unknown_fact(f"the type of group {quoted(name)}", type_)
     if not unreadable:
         return None
     name, type_ = unreadable[0]
@@ -150,7 +151,7 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
     more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
     return BlockReason.of(
         "B211",
-        f"{quote_group(name)}{more} is {kind}, whose position cannot be read, so nobody knows what it would miss",
+        f"{quoted(name)}{more} is {kind}, whose position cannot be read, so nobody knows what it would miss",
     )
 
 
@@ -164,7 +165,7 @@ def verified_offset(
     """
 
     def has(what: str) -> str:
-        return f"group {quote_group(group)} of unreadBy has {what}"
+        return f"group {quoted(group)} of unreadBy has {what}"
 
     if reader is None or reader.implied or reader.committed < 0:
         raise SubjectBlocked.because("B205", has(f"no committed position on {facts.partition}"))

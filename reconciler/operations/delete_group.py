@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, quote_group
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact
 from reconciler.model.outcome import Status
@@ -58,19 +58,19 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
     else:
         hint = suggestion(group, snapshot.groups)
         why = f"is not listed, but the list is incomplete: {snapshot.groups_incomplete.reason}{hint}"
-    raise SubjectBlocked.because("B301", f"group {quote_group(group)} {why}", unread=True)
+    raise SubjectBlocked.because("B301", f"group {quoted(group)} {why}", unread=True)
 
 
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:
     """Return the type of a group that may be removed: by any policy, and by the `types` of this one."""
-    type_ = known(facts.type, "the type of group", quote_group(group))
+    type_ = known(facts.type, "the type of group", quoted(group))
     if type_ in types:
         return type_
     kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
     allowed, next_step = f"only {' and '.join(sorted(REMOVABLE))} groups are ever removed", ""
     if type_ in REMOVABLE:
         allowed, next_step = f"types allows {' and '.join(types)} only", "take it out of groups, or correct types"
-    raise SubjectBlocked.because("B302", f"{quote_group(group)} is {kind}; {allowed}", next_step=next_step)
+    raise SubjectBlocked.because("B302", f"{quoted(group)} is {kind}; {allowed}", next_step=next_step)
 
 
 def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
@@ -219,7 +219,7 @@ class DeleteGroup(Operation):
 
     def check(self, observation: Observation) -> None:
         """Still listed, of the same type, EMPTY, with the same commits and no newer record."""
-        name = f"group {quote_group(self.group)}"
+        name = f"group {quoted(self.group)}"
         block = observation.protection.of_group(self.group)
         if block is not None:
             raise RecheckFailure(Status.BLOCKED, block.reason)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, contradiction, quote_group
+from reconciler.model.block_reason import BlockReason, contradiction
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, SizeChange
 from reconciler.model.names import TopicPartition, format_subject
@@ -442,7 +442,7 @@ class DeleteRecords(Operation):
             ends = f"it ends at {now.high_watermark}, it ended at {before.high_watermark} in the reviewed plan"
             reason = f"the log was cut: {ends}, so its offsets may mean other records"
         elif further_behind:
-            reader, name = further_behind[0], quote_group(further_behind[0].group)
+            reader, name = further_behind[0], quoted(further_behind[0].group)
             reason = f"larger: the reviewed plan does not let group {name} skip records from {reader.committed}"
         elif before_offset == self.before_offset and accepted == self.guard.accepted:
             return self
@@ -548,7 +548,7 @@ class DeleteRecords(Operation):
         """The same for the groups that the plan names, by their positions of this moment."""
 
         def position_of(group: str) -> int | None:
-            return known(observation.positions[group, self.partition], "the position of group", quote_group(group))
+            return known(observation.positions[group, self.partition], "the position of group", quoted(group))
 
         for group in self.guard.named:
             _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")
@@ -671,7 +671,7 @@ def _check_position(group: str, position: int | None, least: int, words: str) ->
 
 
 def _moved(group: str, change: str) -> RecheckFailure:
-    return RecheckFailure(Status.STALE, f"group {quote_group(group)} {change}")
+    return RecheckFailure(Status.STALE, f"group {quoted(group)} {change}")
 
 
 def _loss(records_max: int, share: float) -> Phrase:

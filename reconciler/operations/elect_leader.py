@@ -13,10 +13,9 @@ from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition, format_subject
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Gateway, ItemResult
+from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt

@@ -5,9 +5,10 @@ Asked when a plan is made and again, with the manifests of that moment, when it 
 
 from dataclasses import dataclass
 
-from reconciler.model.block_reason import BlockReason, quote_group
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.selector import Selector
+from reconciler.text.escape import quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Protection:
 
     def of_group(self, group: str) -> BlockReason | None:
         """Return why `group` may not be removed; None: nothing protects it."""
-        return self._protected(f"group {quote_group(group)}", group, self.groups)
+        return self._protected(f"group {quoted(group)}", group, self.groups)
 
     def _protected(self, subject: str, name: str, selectors: tuple[Selector, ...]) -> BlockReason | None:
         # A name that is written just like a pattern counts as matched by it: that can only protect more.

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import quote_group
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, Unknown
@@ -24,6 +23,7 @@ from reconciler.policies.base import (
 )
 from reconciler.policies.fields import LIST, PATTERN_TEXT, Count, Duration, Selectors, unique
 from reconciler.policies.validation import ValidationIssue
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
 
 _ANY_PATTERN = {"properties": {"groups": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["groups"]}
@@ -98,7 +98,7 @@ class GroupRemoval(Policy):
         if facts is None or facts.listed is not True:
             check_absence(group, facts, snapshot)
             return Satisfied(address)
-        name = quote_group(group)
+        name = quoted(group)
         type_ = check_type(group, facts, self.spec.types)
         unknown = Unknown("its coordinator says UNKNOWN")
         state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
@@ -126,7 +126,7 @@ class GroupRemoval(Policy):
 
     def _evidence(self, facts: GroupFacts, observed_at_ms: int, *, exact: bool) -> IdleEvidence:
         """Return the evidence of the commit log that a group is idle for long enough. None is unread, not idle."""
-        group, idle_for_ms = quote_group(facts.group), self.spec.idle_for
+        group, idle_for_ms = quoted(facts.group), self.spec.idle_for
         if idle_for_ms == 0:
             if exact:
                 # Brokers leave commits on such topics out of their answer, and only the log would show them.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import BlockReason, contradiction, quote_group, unknown_fact
+from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -56,6 +56,7 @@ from reconciler.policies.fields import (
     matches_pattern,
 )
 from reconciler.policies.validation import ValidationIssue
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
@@ -420,8 +421,8 @@ class FloorEvaluator:
                 (verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
                 for group in keep.unread_by
             )
-            offset, name = min(position, end), f"unreadBy {quote_group(group)}"
-            words = f"unreadBy: group {quote_group(group)} has read up to offset {position}"
+            offset, name = min(position, end), f"unreadBy {quoted(group)}"
+            words = f"unreadBy: group {quoted(group)} has read up to offset {position}"
             if position > end:
                 words += f", above the end {end} of what is committed"
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
@@ -451,7 +452,7 @@ class FloorEvaluator:
             if self.guard.consumers is LagPolicy.BLOCK:
                 raise SubjectBlocked(_lag_block(last, len(others) - 1, floor, log_start))
             target = last.committed
-            clamp = (f"clamped to {target}, where group {quote_group(last.group)} stands",)
+            clamp = (f"clamped to {target}, where group {quoted(last.group)} stands",)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
         return target, tuple(sorted(accepted)), clamp
 
@@ -481,5 +482,5 @@ def _lag_block(last: ConsumerPosition, others: int, floor: int, log_start: int) 
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
     more = f"; {count(others, 'more group')} {'is' if others == 1 else 'are'} behind" if others else ""
     return BlockReason.of(
-        "B204", f"group {quote_group(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
+        "B204", f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"
     )

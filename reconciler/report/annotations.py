@@ -10,17 +10,17 @@ ANNOTATIONS_MAX = 10
 
 
 def write_annotations(report: Report) -> str:
-    """Write the items of ERROR and WARNING, at most ten of a level, the number of others, and the totals."""
+    """Write at most ten items of ERROR and of WARNING, the number of others, and the totals."""
     levels = (Severity.ERROR, Severity.WARNING)
     items = [item for section in report.sections if section.severity in levels for item in section.items]
     rows = []
     for severity in levels:
-        shown = [item for item in items if item.severity is severity]
-        for item in shown[:ANNOTATIONS_MAX]:
+        same = [item for item in items if item.severity is severity]
+        for item in same[:ANNOTATIONS_MAX]:
             title = f"{item.label} ({item.code})" if item.code else item.label
             rows.append(_annotation(severity, plain(join(": ", item.subject, item.text)), title, item.location))
-        if len(shown) > ANNOTATIONS_MAX:
-            others = f"{len(shown) - ANNOTATIONS_MAX:,} more like these; the report lists them"
+        if len(same) > ANNOTATIONS_MAX:
+            others = f"{len(same) - ANNOTATIONS_MAX:,} more like these; the report lists them"
             rows.append(_annotation(severity, others, "more"))
     totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
     return "".join([*rows, _annotation("notice", totals, report.title)])

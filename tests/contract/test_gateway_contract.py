@@ -2,8 +2,8 @@
 
 import pytest
 
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, Unknown
 from reconciler.operations.response import ResponseAction
 from tests.contract.environments import Environment

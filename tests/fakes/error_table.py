@@ -7,9 +7,8 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from reconciler.kafka.gateway import error_name
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
-from reconciler.model.ports import Gateway, ItemResult
+from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.operations.response import COMMON_ERRORS, Response, ResponseAction, interpret
 

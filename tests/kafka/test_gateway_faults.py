@@ -19,8 +19,8 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import fetch, read_commits
 from reconciler.kafka.session import KafkaSession, WorkerPool
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import Unknown
 from reconciler.operations.response import Response, ResponseAction
 from reconciler.sandbox import client

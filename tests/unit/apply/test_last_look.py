@@ -10,9 +10,9 @@ from reconciler.apply.results import exit_code
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, file_journal
 from reconciler.model.action import Action
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag
 from tests.fakes.cluster import FakeCluster, Fault

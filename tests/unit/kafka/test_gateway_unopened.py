@@ -21,9 +21,9 @@ from reconciler.kafka.groups import read_groups
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import topic_id_text
-from reconciler.model.election import Election
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import Unknown
 from reconciler.operations.response import ResponseAction
 from tests.fakes.cluster import FakeCluster

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.election import Election
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy

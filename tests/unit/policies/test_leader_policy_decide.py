@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from reconciler.model.action import Mode
-from reconciler.model.election import Election
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
+from reconciler.model.ports import Election
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
 from tests.golden.wording import mentions
