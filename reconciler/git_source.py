@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.gitops import run_git
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Source
 
 

@@ -21,7 +21,7 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status

@@ -16,7 +16,7 @@ from reconciler.cli.plan import parse_duration, show_plan
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.errors import ExitCode, UsageError
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult, wall_clock_ms

@@ -12,10 +12,10 @@ from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.errors import ExitCode
-from reconciler.manifest.diagnostics import Rendering, render
 from reconciler.manifest.schema import schemas
 from reconciler.model.action import Mode
 from reconciler.plan import plan_file
+from reconciler.report import DIAGNOSTICS_WRITERS
 
 
 @accepts_settings
@@ -24,11 +24,8 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     manifests = common.load(paths, settings)
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
     summary = f"valid: {len(manifests.policies)} policies for {names} in {len(manifests.files)} files\n"
-
-    def rendered(rendering: Rendering) -> str:
-        return render(manifests.warnings, rendering) + (summary if rendering is Rendering.TEXT else "")
-
-    console.emit(settings, "a validation", **{form.value: partial(rendered, form) for form in Rendering})
+    writers = {form: partial(write, manifests.warnings) for form, write in DIAGNOSTICS_WRITERS.items()}
+    console.emit(settings, "a validation", **writers | {"text": lambda: writers["text"]() + summary})
 
 
 @accepts_settings

@@ -6,15 +6,14 @@ Every file that cannot be read is an error.
 import hashlib
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from reconciler.errors import ManifestsInvalid
+from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest.cross_checks import cross_check
-from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.manifest.manifest_set import ClusterManifests, ManifestSet
+from reconciler.manifest.diagnostics import Diagnostic, SourceFile, suggestion
 from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
-from reconciler.manifest.source_file import SourceFile
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
 from reconciler.model.plan import ManifestFile
@@ -25,6 +24,47 @@ from reconciler.text.suggest import did_you_mean
 
 LARGEST_BYTES = 1_048_576
 _SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterManifests:
+    """The input of one plan. Policies and waivers are sorted by address, files by path."""
+
+    cluster: Cluster
+    policies: tuple[Policy, ...]
+    waivers: tuple[Waiver, ...]
+    files: tuple[ManifestFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSet:
+    """All manifests of a run. Clusters are sorted by name, files are in reading order."""
+
+    by_cluster: Sequence[ClusterManifests]
+    files: Sequence[ManifestFile]
+    warnings: Sequence[Diagnostic]
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """The Cluster manifests."""
+        return tuple(part.cluster for part in self.by_cluster)
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies of all clusters."""
+        return tuple(policy for part in self.by_cluster for policy in part.policies)
+
+    def for_cluster(self, name: str | None = None) -> ClusterManifests:
+        """Return the manifests of one cluster; None: the only cluster. Raises UsageError."""
+        parts = {part.cluster.metadata.name: part for part in self.by_cluster}
+        if name is None and len(parts) == 1:
+            return self.by_cluster[0]
+        if name is None:
+            raise UsageError(f"the manifests hold {len(parts)} clusters: add --cluster {' or '.join(parts)}")
+        if name not in parts:
+            hint = suggestion(name, parts, otherwise=f"known clusters: {', '.join(parts)}")
+            raise UsageError(f"the manifests hold no Cluster named {name}; {hint}")
+        return parts[name]
 
 
 def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:

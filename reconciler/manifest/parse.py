@@ -14,8 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from reconciler import policies
-from reconciler.manifest.diagnostics import Diagnostic, Related, suggestion
-from reconciler.manifest.source_file import SourceFile
+from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, suggestion
 from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, Span
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster

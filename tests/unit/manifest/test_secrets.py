@@ -14,10 +14,11 @@ import pytest
 
 from reconciler.errors import ManifestsInvalid, SecretMissing
 from reconciler.manifest import diagnostics
-from reconciler.manifest.diagnostics import Diagnostic, Rendering, render
+from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import ResolvedClient, resolve
 from reconciler.policies.cluster import Cluster
+from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
 from tests.unit.manifest.broken import BROKEN, GOOD, NOW_MS, cluster, floor
 from tests.unit.manifest.checking import outcome
@@ -150,7 +151,7 @@ def test_no_output_shows_a_planted_secret(
     with pytest.raises(ManifestsInvalid) as invalid:
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
-    outputs = [render(reported, rendering) for rendering in Rendering]
+    outputs = [write(reported) for write in DIAGNOSTICS_WRITERS.values()]
     outputs += [
         repr(reported),
         repr(invalid.value),
@@ -189,7 +190,7 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
     }
     _, reported = outcome({"c.yaml": cluster("client:\n  sasl.password: ${env:P}\n  a: [")})
     assert [diagnostic.code for diagnostic in reported] == ["M101"]
-    assert "not shown" not in render(reported, Rendering.TEXT)
+    assert "not shown" not in DIAGNOSTICS_WRITERS["text"](reported)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +213,14 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
         f"client: {{security.protocol: SSL, ssl.key.pem {PLANTED}: x, sasl.oauthbearer.config {PLANTED}}}",
     ],
 )
-@pytest.mark.parametrize("chosen", Rendering)
-def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, chosen: Rendering) -> None:
+@pytest.mark.parametrize("form", DIAGNOSTICS_WRITERS)
+def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, form: str) -> None:
     """A missing blank makes property and secret one key; text instead of a mapping; other letter
     case.
     """
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
-    assert PLANTED not in render(reported, chosen)
+    assert PLANTED not in DIAGNOSTICS_WRITERS[form](reported)
 
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
@@ -245,7 +246,7 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
 def test_the_examples_of_the_documents_show_no_secret() -> None:
     """The output for the broken example of M211 masks the secret."""
     _, reported = outcome(BROKEN["M211"])
-    assert "correct-horse" not in render(reported, Rendering.TEXT)
+    assert "correct-horse" not in DIAGNOSTICS_WRITERS["text"](reported)
 
 
 def test_policies_hold_no_client(tmp_path: Path) -> None:
