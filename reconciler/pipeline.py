@@ -16,7 +16,6 @@ from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
@@ -32,7 +31,6 @@ from reconciler.operations import Operation
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.policies.cluster import Cluster
 from reconciler.scan import export as parquet
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
@@ -43,12 +41,6 @@ DEFAULT_EXPIRY_MS = 24 * 3_600_000
 def wall_clock_ms() -> int:
     """Read the wall clock: epoch milliseconds. A step passes its time on as `observed_at_ms`."""
     return time.time_ns() // 1_000_000
-
-
-def connection(cluster: Cluster, timeout_s: float) -> Connection:
-    """Return the connection of a Cluster manifest. Raises SecretMissing."""
-    client = secrets.resolve(cluster)
-    return Connection(bootstrap_servers=client.bootstrap, properties=client.properties, timeout_s=timeout_s)
 
 
 @dataclass(kw_only=True)
@@ -78,7 +70,7 @@ class Run(AbstractContextManager["Run"]):
         """Open the Kafka session at the first use. Raises ClusterUnreachable and WrongCluster."""
         cluster = self.manifests.cluster
         self.progress(f"connecting to {cluster.metadata.name}")
-        session = KafkaSession.open(connection(cluster, self.timeout_s))
+        session = KafkaSession.open(secrets.resolve(cluster, timeout_s=self.timeout_s))
         if session.cluster_id != cluster.spec.cluster_id:
             session.close()
             raise WrongCluster(

@@ -1,25 +1,25 @@
 """`reconciler init`: write the first manifests of a cluster, and the workflows that run them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from reconciler import gitops, pipeline
 from reconciler.cli import console
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
-from reconciler.errors import UsageError
+from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
 from reconciler.kafka import connect, journal_topic
 from reconciler.kafka.session import KafkaSession
+from reconciler.manifest import secrets
+from reconciler.manifest.files import source_of, validate_sources
 from reconciler.manifest.schema import schemas
 from reconciler.policies.cluster import Cluster
-
-FOREVER_MS = -1
 
 
 @accepts_settings
@@ -72,14 +72,13 @@ def init(
         raise UsageError(
             f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
         )
-    properties = dict(client or ())
-    files = dict(gitops.workflows(action)) if workflows else {}
-    connection = pipeline.connection(_cluster(servers, name, properties, journal), settings.timeout)
+    files = gitops.workflows(action) if workflows else {}
+    manifests = partial(starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal)
+    connection = secrets.resolve(_validate(manifests("unknown"), directory), timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)
-        files |= starter_manifests(cluster_id, servers, name, client=properties, journal_topic=journal)
-        _write(files | {SCHEMA: schemas()["manifest.json"]}, directory)
+        _write({**files, **manifests(cluster_id), SCHEMA: schemas()["manifest.json"]}, directory)
         if journal:  # last, because it changes the cluster; an existing topic stays as it is
             progress(f"creating the topic {journal}")
             with closing(KafkaSession(connection)) as session:
@@ -87,21 +86,15 @@ def init(
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
 
 
-def _cluster(servers: Sequence[str], name: str, properties: Mapping[str, str], journal: str | None) -> Cluster:
-    """Return a Cluster manifest with these values. Raises UsageError if one is invalid."""
-    spec = {
-        "clusterId": "unknown",
-        "bootstrapServers": servers,
-        "client": properties,
-        "journal": {} if journal is None else {"topic": journal},
-    }
-    manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
+def _validate(files: Mapping[str, str], directory: Path) -> Cluster:
+    """Return the Cluster of these manifests. Raises UsageError if it is invalid."""
+    sources = [source_of(str(directory / path), files[path].encode()) for path in files if "/cluster." in path]
     try:
-        return Cluster.model_validate(manifest)
-    except ValidationError as error:
-        problems = error.errors(include_input=False)
-        text = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
-        raise UsageError(f"no manifest may have these values: {text}") from None
+        return validate_sources(sources, now_ms=pipeline.wall_clock_ms()).by_cluster[0].cluster
+    except ManifestsInvalid as error:
+        errors = (problem for problem in error.diagnostics if problem.severity == "error")
+        problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
+        raise UsageError(f"no manifest may have these values: {problems}") from None
 
 
 def _write(files: Mapping[str, str], directory: Path) -> None:

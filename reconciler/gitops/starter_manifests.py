@@ -25,7 +25,7 @@ _JOURNAL_EXAMPLE = """\
 
 def starter_manifests(
     cluster_id: str,
-    bootstrap_servers: Sequence[str],
+    servers: Sequence[str],
     name: str,
     *,
     client: Mapping[str, str] | None = None,
@@ -41,13 +41,13 @@ def starter_manifests(
     values = {
         "name": _quoted(name),
         "cluster_id": _quoted(cluster_id),
-        "bootstrap_servers": "\n".join(f"    - {_quoted(server)}" for server in bootstrap_servers),
+        "bootstrap_servers": "\n".join(f"    - {_quoted(server)}" for server in servers),
         "client": "\n".join(["  client: # librdkafka properties, passed through", *properties]),
         "journal": f"  journal:\n    topic: {_quoted(journal_topic or '')}",
     }
     if not client:
         values["client"] = _CLIENT_EXAMPLE
-    if not journal_topic:
+    if journal_topic is None:
         values["journal"] = _JOURNAL_EXAMPLE
     # Other dollar signs of a template stay, and a value is never taken for a template.
     return {

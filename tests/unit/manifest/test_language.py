@@ -293,7 +293,9 @@ def test_hostile_text_cannot_forge_output() -> None:
     assert "\x1b" not in shown
     assert "\\u001b[31mevil\\u000d" in shown
     assert "::error::\\u202e" in shown
-    command, _totals = DIAGNOSTICS_WRITERS["github"]([only]).splitlines()
+    command, totals = DIAGNOSTICS_WRITERS["github"]([only]).splitlines()
+    assert command.startswith("::error ")
+    assert totals.startswith("::notice ")
 
 
 def test_a_cluster_alone_gets_a_warning() -> None:

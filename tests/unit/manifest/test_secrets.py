@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from reconciler.errors import ManifestsInvalid, SecretMissing
+from reconciler.kafka.connect import Connection
 from reconciler.manifest import diagnostics
 from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.files import load
-from reconciler.manifest.secrets import ResolvedClient, resolve
+from reconciler.manifest.secrets import resolve
 from reconciler.policies.cluster import Cluster
 from reconciler.report import DIAGNOSTICS_WRITERS
 from tests.golden.wording import mentions
@@ -55,7 +56,7 @@ def test_references_are_resolved(tmp_path: Path) -> None:
         "log_level": "3",
         "enable.ssl.certificate.verification": "true",
     }
-    assert resolved.bootstrap == ("broker-1:9093",)
+    assert resolved.bootstrap_servers == ("broker-1:9093",)
 
 
 def test_absolute_files(tmp_path: Path) -> None:
@@ -78,7 +79,11 @@ def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytes
 def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
     """bootstrapServers may be references, too; one variable may hold several, comma-separated."""
     text = cluster().replace("broker-1:9093", "'${env:SERVERS}', 'c:3'")
-    assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap == ("a:1", "b:2", "c:3")
+    assert resolve(loaded(text, tmp_path), environment={"SERVERS": "a:1, b:2,"}).bootstrap_servers == (
+        "a:1",
+        "b:2",
+        "c:3",
+    )
 
 
 def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
@@ -104,12 +109,12 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_repr_hides_values(tmp_path: Path) -> None:
-    """Neither repr nor str of the resolved client shows a value."""
+    """Neither repr nor str of the connection shows a value."""
     reported = loaded(cluster("client: {sasl.password: '${env:P}'}"), tmp_path)
     resolved = resolve(reported, environment={"P": PLANTED})
     assert resolved.properties["sasl.password"] == PLANTED
     assert PLANTED not in f"{resolved!r} {resolved!s}"
-    assert isinstance(pickle.loads(pickle.dumps(resolved)), ResolvedClient)
+    assert isinstance(pickle.loads(pickle.dumps(resolved)), Connection)
 
 
 LITERAL = {
