@@ -13,7 +13,6 @@ from reconciler import gitops, pipeline
 from reconciler.cli import console
 from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.errors import ManifestsInvalid, UsageError
-from reconciler.gitops.starter_manifests import SCHEMA, starter_manifests
 from reconciler.kafka import connect, journal_topic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
@@ -73,12 +72,14 @@ def init(
             f"--bootstrap-server {bootstrap_server!r}: expected host:port of some brokers, separated by commas"
         )
     files = gitops.workflows(action) if workflows else {}
-    manifests = partial(starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal)
+    manifests = partial(
+        gitops.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
+    )
     connection = secrets.resolve(_validate(manifests("unknown"), directory), timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)
-        _write({**files, **manifests(cluster_id), SCHEMA: schemas()["manifest.json"]}, directory)
+        _write({**files, **manifests(cluster_id), gitops.SCHEMA: schemas()["manifest.json"]}, directory)
         if journal:  # last, because it changes the cluster; an existing topic stays as it is
             progress(f"creating the topic {journal}")
             with closing(KafkaSession(connection)) as session:

@@ -266,10 +266,7 @@ def _closest_kind(root: Node) -> str | None:
 
 
 def _text_at(root: Node, *path: str) -> str | None:
-    node = root
+    value = root.value
     for part in path:
-        entry = node.entries.get(part)
-        if entry is None:
-            return None
-        node = entry[1]
-    return node.value if isinstance(node.value, str) and node.value else None
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, str) and value else None

@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.cli.app import run
 from reconciler.errors import ExitCode
-from reconciler.gitops.starter_manifests import starter_manifests
+from reconciler.gitops import starter_manifests
 from reconciler.manifest.files import load
 from reconciler.policies import POLICIES
 from tests.unit.manifest.broken import NOW_MS
