@@ -48,8 +48,8 @@ class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
 
     The journal and the results name its id, so it applies at most one plan. `timeout_s`: of each
-    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from any
-    thread. The end of the `with` block closes the session.
+    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from
+    any thread. The end of the `with` block closes the session.
     """
 
     manifests: ClusterManifests
@@ -141,7 +141,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         )
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
-    # Before the recheck, because an old journal takes time and the first request follows the recheck.
+    # Before the recheck: an old journal takes time, and the first request follows the recheck.
     intents = journal.interrupted_actions(action_journal, digest)
     if message := journal.progress_message(intents):
         run.progress(message)

@@ -123,8 +123,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         console.print_error("interrupted before anything was written")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        console.discard_stdout()
+    except BrokenPipeError:  # the end of the process discards the rest
         return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -161,7 +161,7 @@ def watch(
             next_s = time.monotonic() + wait_s
             with common.collect_errors(manifests, codes):  # the cluster may be available in the next round
                 plan = _converge_once(manifests, settings, signals, codes, quiet_when_idle=True).plan
-                # A round that begins just before a waiting purge is due would delay it by an interval.
+                # A round that begins just before a purge is due would delay it by an interval.
                 due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
                 due_s = (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
                 next_s = min(next_s, time.monotonic() + max(_LEAST_S, due_s))

@@ -1,4 +1,4 @@
-"""What several commands share: arguments, manifests, the run on a cluster, errors and exit codes."""
+"""What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""`reconciler doctor`, `drift`, `scan` and `journal`: what a cluster has and allows. Reads only."""
+"""`reconciler doctor`, `drift`, `scan` and `journal`: they only read a cluster."""
 
 import json
 import platform
@@ -105,8 +105,8 @@ def drift(
 ) -> int:
     """Report drift for schedules, and change nothing. Exit 2 on drift.
 
-    Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster. With
-    -q, nothing is printed for a cluster in sync.
+    Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster.
+    With -q, nothing is printed for a cluster in sync.
     """
     console.prepare(settings, metrics)
     previous_reports = _read(previous)

@@ -27,7 +27,7 @@ ACTION = ".github/actions/reconciler"
 OWN_ACTION = f"./{ACTION} # zizmor: ignore[self-repository]"
 """How this project's own workflows name the action that installs the program."""
 SCHEMA = "schemas/manifest.json"
-"""Path of the JSON Schema in the repository. The first line of each manifest names it for editors."""
+"""Path of the JSON Schema in the repository; the first line of each manifest names it."""
 _MODELINE = f"# yaml-language-server: $schema=../../{SCHEMA}\n"
 _TEMPLATES = Path(__file__).parent / "templates"
 _CLIENT_EXAMPLE = """\

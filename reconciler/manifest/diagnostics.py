@@ -1,4 +1,4 @@
-"""One manifest file: its text, its YAML, and the errors and warnings about it. They mask secrets."""
+"""One manifest file: its text, its YAML, and its errors and warnings, which mask secrets."""
 
 import re
 from collections.abc import Iterable
@@ -69,8 +69,8 @@ class Diagnostic:
     """One error or warning and its location. Never holds the value of a secret.
 
     `location.line` 0: the file as a whole; an empty `location.path`: no file. The span ends before
-    (`end_line`, `end_column`), 1-based. `source_line` None: there is no line to show. `context`: the
-    manifest and field, as in "in RetentionFloor/orders, spec".
+    (`end_line`, `end_column`), 1-based. `source_line` None: there is no line to show.
+    `context`: the manifest and field, as in "in RetentionFloor/orders, spec".
     """
 
     code: str

@@ -80,8 +80,8 @@ def address_of(root: Node | None) -> str:
 class ParsedManifest:
     """A document, its kind and its manifest.
 
-    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if there
-    is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
+    `model`: the class of the kind, also of a misspelt one; Envelope: unknown. `name`: empty if
+    there is none. `cluster`: the name of the cluster that the manifest belongs to; None: unknown.
     `manifest` None: it was refused, with errors. `spelling`: path of a known field → the misspelt
     key in the text.
     """

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -29,7 +30,7 @@ def diagnostics_report(diagnostics: Sequence[Diagnostic]) -> Report:
     errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
     totals = f"{count(errors, 'error')}, {count(len(diagnostics) - errors, 'warning')}"
     return Report(
-        title="validate",
+        title="manifests",
         headline=(f"{'invalid' if errors else 'valid'}: {totals}",),
         sections=(Section(items=tuple(map(_item, diagnostics)), severity=Severity.ERROR),),
     )
@@ -55,24 +56,16 @@ def write_diagnostics(diagnostics: Sequence[Diagnostic]) -> str:
 
 def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> str:
     """Write one JSON object with `format_version` and `diagnostics`."""
-    objects = [
-        {
-            "code": diagnostic.code,
-            "title": CODES[diagnostic.code].title,
-            "severity": diagnostic.severity,
-            "message": diagnostic.message,
-            **asdict(diagnostic.location),
-            "end_line": diagnostic.end_line,
-            "end_column": diagnostic.end_column,
-            "source_line": diagnostic.source_line,
-            "where": diagnostic.context,
-            "hint": diagnostic.hint,
-            "related": [{**asdict(other.location), "message": other.message} for other in diagnostic.related],
-        }
-        for diagnostic in diagnostics
-    ]
-    document = {"format_version": "1.0", "kind": "Diagnostics", "diagnostics": objects}
+    document = {"format_version": "1.0", "kind": "Diagnostics", "diagnostics": list(map(_object, diagnostics))}
     return harmless_json(json.dumps(document, indent=2)) + "\n"
+
+
+def _object(diagnostic: Diagnostic) -> dict[str, Any]:
+    values = asdict(diagnostic)
+    related = [other.pop("location") | other for other in values.pop("related")]
+    texts = {"title": CODES[diagnostic.code].title, "severity": diagnostic.severity, "where": values.pop("context")}
+    location: dict[str, Any] = values.pop("location")
+    return location | values | texts | {"related": related}
 
 
 DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {

@@ -71,7 +71,7 @@ def test_text() -> None:
 def test_nothing_renders_to_nothing() -> None:
     """No diagnostics: no text, one annotation with the totals, and valid empty documents."""
     assert render([], "text") == ""
-    assert render([], "github") == "::notice title=validate::valid: 0 errors, 0 warnings\n"
+    assert render([], "github") == "::notice title=manifests::valid: 0 errors, 0 warnings\n"
     assert json.loads(render([], "json"))["diagnostics"] == []
     assert json.loads(render([], "sarif"))["runs"][0]["results"] == []
 
@@ -133,12 +133,12 @@ def test_github_annotations() -> None:
         f"title={CODES['M107'].title} (M107)::"
         "duplicate key `topics`; keep one of the two; manifests/orders.yaml:9:3: first given here; "
         "in RetentionFloor/orders, spec\n"
-        "::notice title=validate::invalid: 1 error, 0 warnings\n"
+        "::notice title=manifests::invalid: 1 error, 0 warnings\n"
     )
     first, second, totals = render([NO_FILE, FILE_WARNING], "github").splitlines()
     assert first == f"::error title={CODES['M005'].title} (M005)::no manifests"
     assert second == f"::warning file=a b%2Cc%3Ad.yaml,title={CODES['M403'].title} (M403)::m; h"
-    assert totals == "::notice title=validate::invalid: 1 error, 1 warning"
+    assert totals == "::notice title=manifests::invalid: 1 error, 1 warning"
 
 
 def test_github_commands_cannot_be_forged() -> None:

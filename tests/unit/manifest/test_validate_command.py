@@ -75,7 +75,7 @@ def test_formats_carry_the_same(tmp_path: Path, capfd: pytest.CaptureFixture[str
     as_text = validate(tmp_path, capfd)[1]
     assert [entry["code"] for entry in as_json] == [entry["ruleId"] for entry in as_sarif] == ["M403", "M112", "M119"]
     assert [entry["severity"] for entry in as_json] == ["warning", "error", "error"]
-    assert annotations.pop() == "::notice title=validate::invalid: 2 errors, 1 warning"
+    assert annotations.pop() == "::notice title=manifests::invalid: 2 errors, 1 warning"
     as_json.sort(key=lambda entry: entry["severity"])  # annotations begin with the errors
     for entry, annotation in zip(as_json, annotations, strict=True):
         assert f"line={entry['line']}" in annotation
