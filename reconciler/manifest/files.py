@@ -73,8 +73,8 @@ def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> M
     `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
     Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.
     """
-    seen: set[tuple[int, int]] = set()
-    manifests = validate_sources([file for path in paths for file in _read_below(path, seen)], now_ms=now_ms)
+    inodes: set[tuple[int, int]] = set()
+    manifests = validate_sources([file for path in paths for file in _read_below(path, inodes)], now_ms=now_ms)
     if cluster is not None:
         manifests.for_cluster(cluster)
     return manifests
@@ -160,10 +160,10 @@ def _in_file_order(diagnostics: Sequence[Diagnostic], files: Sequence[SourceFile
             yield _file_error("M006", path, message, "correct the errors above first")
 
 
-def _read_below(root: Path, seen: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
+def _read_below(root: Path, inodes: set[tuple[int, int]]) -> Iterator[SourceFile | Diagnostic]:
     """Read the files at or below `root`, sorted by name within each folder.
 
-    `seen`: the inodes of files and folders that were read; a link may lead to one of them again.
+    `inodes`: of files and folders that were read; a link may lead to one of them again.
     """
     pending = [root]
     empty = True
@@ -174,10 +174,10 @@ def _read_below(root: Path, seen: set[tuple[int, int]]) -> Iterator[SourceFile |
             inode, is_folder = (status.st_dev, status.st_ino), stat.S_ISDIR(status.st_mode)
             if not is_folder and path != root and path.suffix.lower() not in _SUFFIXES:
                 continue
-            empty = empty and is_folder and inode not in seen
-            if inode in seen:
+            empty = empty and is_folder and inode not in inodes
+            if inode in inodes:
                 continue
-            seen.add(inode)
+            inodes.add(inode)
             if is_folder:
                 entries = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
                 pending.extend(sorted(entries, reverse=True))
