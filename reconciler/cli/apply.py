@@ -25,6 +25,12 @@ from reconciler.model.plan import Blocked, Plan, Waiting
 from reconciler.pipeline import ApplyResult, wall_clock_ms
 from reconciler.plan import plan_file
 
+_SLICE_S = 0.2
+_LEAST_S = 1.0
+"""Shortest time between two rounds of watch."""
+_JITTER_S = 2.0
+_DEFAULT_EVERY_MS = 30_000
+
 
 @accepts_settings
 def apply(
@@ -60,10 +66,8 @@ def apply(
         show_plan(plan, settings)
         _check_plan(plan, expect_digest)
         name = manifests.cluster.metadata.name
-        if (
-            plan.actions
-            and (answer := console.ask(f"Type the name of the cluster ({name}) to apply this plan:")) != name
-        ):
+        question = f"Type the name of the cluster ({name}) to apply this plan:"
+        if plan.actions and (answer := console.ask(question)) != name:
             raise Refused(f"{answer!r} is not {name!r}: nothing was done")
     # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
     # before anything was written".
@@ -105,13 +109,6 @@ def show_results(applied: ApplyResult, settings: Settings) -> None:
             json=lambda: results_file.lines(applied.outcomes, applied.header),
             github=lambda: report.write_annotations(tree),
         )
-
-
-_SLICE_S = 0.2
-_LEAST_S = 1.0
-"""Shortest time between two rounds of watch."""
-_JITTER_S = 2.0
-_DEFAULT_EVERY_MS = 30_000
 
 
 @accepts_settings

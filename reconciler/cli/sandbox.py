@@ -25,6 +25,7 @@ sandbox = new_app(help="Run local Kafka brokers to try things on.", add_completi
 
 Name = Annotated[str, typer.Option("--name", help="Name of the sandbox.")]
 DEFAULT_NAME = "default"
+MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
 
 def _show(cluster: Cluster, settings: Settings) -> None:
@@ -78,9 +79,6 @@ def status(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     if cluster is None:
         raise SandboxError(f"no sandbox named {name} is running: start one with `reconciler sandbox up --name {name}`")
     _show(cluster, settings)
-
-
-MANIFESTS = Path(__file__).parents[1] / "sandbox" / "demo"
 
 
 @accepts_settings
