@@ -24,17 +24,17 @@ def describe(item: Item) -> str:
     return plain(join(": ", item.subject, item.text))
 
 
-def write_annotations(report: Report) -> str:
-    """Write at most ten problems of a severity, the number of the others, and the totals."""
+def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
+    """Write at most `limit` problems of a severity, the number of the others, and the totals."""
     rows = []
     items = problems(report)
     for severity in _LEVELS:
         of_level = [item for item in items if item.severity is severity]
-        for item in of_level[:ANNOTATIONS_MAX]:
+        for item in of_level[:limit]:
             title = f"{item.label} ({item.code})" if item.code else item.label
             rows.append(_command(severity, describe(item), _position(item) | {"title": title}))
-        if len(of_level) > ANNOTATIONS_MAX:
-            others = f"{len(of_level) - ANNOTATIONS_MAX:,} more like these; the report lists them"
+        if len(of_level) > limit:
+            others = f"{len(of_level) - limit:,} more like these; the report lists them"
             rows.append(_command(severity, others, {"title": "more"}))
     totals = plain(join(" ", report.summary or report.headline, *report.footer[:1]))
     return "".join([*rows, _command("notice", totals, {"title": report.title})])

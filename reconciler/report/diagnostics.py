@@ -71,7 +71,8 @@ def _object(diagnostic: Diagnostic) -> dict[str, Any]:
 DIAGNOSTICS_WRITERS: Mapping[str, Callable[[Sequence[Diagnostic]], str]] = {
     "text": write_diagnostics,
     "json": diagnostics_json,
-    "github": lambda diagnostics: write_annotations(diagnostics_report(diagnostics)),
+    # Without a limit: no other output of a workflow lists the errors.
+    "github": lambda diagnostics: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
     "sarif": lambda diagnostics: write_sarif(diagnostics_report(diagnostics)),
 }
 """Format → writer."""

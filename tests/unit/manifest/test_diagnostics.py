@@ -141,6 +141,11 @@ def test_github_annotations() -> None:
     assert totals == "::notice title=manifests::invalid: 1 error, 1 warning"
 
 
+def test_annotations_name_all_errors() -> None:
+    """GitHub shows ten of them, and the log of the step has all: no other report lists the rest."""
+    assert render([DUPLICATE] * 12, "github").count("::error ") == 12
+
+
 def test_github_commands_cannot_be_forged() -> None:
     """A line end in a message does not end the command, a percent sign is not an escape."""
     forged = Diagnostic(code="M101", message="a\n::error::b %0A\r", location=NOWHERE)
