@@ -25,7 +25,7 @@ from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("sandbox", "Show the tool at work on three local Kafka brokers."),
     "sandbox": ("sandbox", "Run local Kafka brokers to try things on."),
-    "init": ("init", "Write the first manifests and workflows for a cluster."),
+    "init": ("manifests", "Write the first manifests and workflows for a cluster."),
     "validate": ("manifests", "Check manifests without a cluster."),
     "clusters": ("manifests", "List the clusters of the manifests."),
     "doctor": ("inspect", "Check versions, clock and rights of a cluster."),
