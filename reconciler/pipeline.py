@@ -16,12 +16,11 @@ from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
-from reconciler.manifest.manifest_set import ClusterManifests
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -31,7 +30,6 @@ from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.policies.cluster import Cluster
 from reconciler.scan import export as parquet
 from reconciler.scan import scan
 from reconciler.scan.session import SparkTarget
@@ -44,19 +42,13 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def connection(cluster: Cluster, timeout_s: float) -> Connection:
-    """Return the connection of a Cluster manifest. Raises SecretMissing."""
-    client = secrets.resolve(cluster)
-    return Connection(bootstrap_servers=client.bootstrap, properties=client.properties, timeout_s=timeout_s)
-
-
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
 
     The journal and the results name its id, so it applies at most one plan. `timeout_s`: of each
-    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from any
-    thread. The end of the `with` block closes the session.
+    broker call. `stop`: whether a signal ends the run. `sending`: called before each request, from
+    any thread. The end of the `with` block closes the session.
     """
 
     manifests: ClusterManifests
@@ -77,7 +69,7 @@ class Run(AbstractContextManager["Run"]):
         """Open the Kafka session at the first use. Raises ClusterUnreachable and WrongCluster."""
         cluster = self.manifests.cluster
         self.progress(f"connecting to {cluster.metadata.name}")
-        session = KafkaSession.open(connection(cluster, self.timeout_s))
+        session = KafkaSession.open(secrets.resolve(cluster, timeout_s=self.timeout_s))
         if session.cluster_id != cluster.spec.cluster_id:
             session.close()
             raise WrongCluster(
@@ -148,7 +140,7 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
         )
     action_journal = run.open_journal(commit=planned.source.commit)
     digest = plan_file.digest(planned)
-    # Before the recheck, because an old journal takes time and the first request follows the recheck.
+    # Before the recheck: an old journal takes time, and the first request follows the recheck.
     intents = journal.interrupted_actions(action_journal, digest)
     if message := journal.progress_message(intents):
         run.progress(message)

@@ -37,8 +37,9 @@ class Item:
     """One statement of a report.
 
     `sign`: a character for the margin. `label`: the sort of statement, such as `Blocked`. `text`:
-    what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of the
-    statement. `facts`: labelled values, for explanations.
+    what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of the statement.
+    `end`: line and column before which the text at `location` ends; 0: unknown. `facts`: labelled
+    values, for explanations.
     """
 
     sign: str = ""
@@ -49,6 +50,7 @@ class Item:
     severity: Severity = Severity.PLAIN
     code: str = ""
     location: SourceLocation = NOWHERE
+    end: tuple[int, int] = (0, 0)
     facts: tuple[Fact, ...] = ()
     children: tuple["Item", ...] = ()
 

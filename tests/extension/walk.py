@@ -26,7 +26,7 @@ from reconciler.errors import ManifestsInvalid  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
 from reconciler.journal.journal import file_journal  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
-from reconciler.manifest.manifest_set import ClusterManifests  # noqa: E402
+from reconciler.manifest.files import ClusterManifests  # noqa: E402
 from reconciler.model.outcome import Outcome, Status  # noqa: E402
 from reconciler.model.plan import Blocked, Plan, Satisfied  # noqa: E402
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts  # noqa: E402
