@@ -86,13 +86,16 @@ class Right(NamedTuple):
 
 
 def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
-    """Return what a result means by `errors` and COMMON_ERRORS. A broker's message does not name the right."""
+    """Return what a result means by `errors` and COMMON_ERRORS.
+
+    The text of every authorization error names the right that the request needs: a broker's does not.
+    """
     code, text = result.code, result.text
     meaning = ErrorMeaning.READ_BACK if code.startswith("_") else ErrorMeaning.FAILED
     for table in (COMMON_ERRORS, errors):
         meaning = next((listed for listed, codes in table.items() if code in codes), meaning)
     answer, no_effect = (meaning if result.sent else ErrorMeaning.NOT_READY).value
-    if meaning is ErrorMeaning.REFUSED and code.endswith("_AUTHORIZATION_FAILED"):
-        text = f"the right is missing: {right.operation} on the {right.resource} ({text or code}); "
+    if code.endswith("_AUTHORIZATION_FAILED"):
+        text = f"a right is missing ({text or code}): the request needs {right.operation} on the {right.resource}; "
         text += "`reconciler doctor --acls` prints the grants"
     return Response(answer, code, text, no_effect, result.sent)
