@@ -18,9 +18,10 @@ from reconciler.operations import Operation
 from reconciler.operations.checks import SubjectBlocked, listed_topic
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.operations.protection import Protection
-from reconciler.policies.base import ExactClaim, Policy, Spec, Subjects
+from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TOPIC_TEXT, Partitions, Percent, TopicName, TopicSelectors
 from reconciler.policies.validation import ValidationIssue
+from reconciler.text.formatting import broker_ids
 
 _SPEC_SCHEMA: dict[str, Any] = {
     "if": {"properties": {"election": {"const": "unclean"}}, "required": ["election"]},
@@ -32,7 +33,7 @@ _SPEC_SCHEMA: dict[str, Any] = {
 }
 
 
-class LeaderPolicySpec(Spec):
+class LeaderPolicySpec(ManifestModel):
     """The body of a LeaderPolicy."""
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
@@ -43,7 +44,7 @@ class LeaderPolicySpec(Spec):
         examples=[["*"]],
     )
     except_topics: TopicSelectors | None = Field(
-        default=None, description="Never these, whatever topics says.", examples=[["payments"]]
+        default=None, description="Never these, also where topics matches them.", examples=[["payments"]]
     )
     partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
         default=None,
@@ -64,25 +65,19 @@ class LeaderPolicySpec(Spec):
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
+        wrong: dict[str, Any] = {"partitions": self.partitions}
+        election, hint = "unclean elections", "name topics instead"
         if self.election is Election.UNCLEAN:
+            wrong = {"topics": self.topics, "exceptTopics": self.except_topics}
+            election, hint = "preferred elections", "an unclean election names exact partitions"
             if self.partitions is None:
-                hint = "partitions: {orders: [3]}"
                 message = "an unclean election loses records, so it needs exact `partitions`"
-                yield ValidationIssue(code="M209", message=message, at=("election",), hint=hint)
-            for key, value in (("topics", self.topics), ("exceptTopics", self.except_topics)):
-                if value is not None:
-                    message = f"`{key}` is for preferred elections"
-                    hint = "an unclean election names exact partitions"
-                    yield ValidationIssue(code="M209", message=message, at=(key,), hint=hint, on_key=True)
-            return
-        if self.partitions is not None:
-            message = "`partitions` is for unclean elections"
-            yield ValidationIssue(
-                code="M209", message=message, at=("partitions",), hint="name topics instead", on_key=True
-            )
-        if self.topics is None:
-            message = "a preferred election needs `topics`"
-            yield ValidationIssue(code="M209", message=message, hint='topics: ["*"] for all')
+                yield ValidationIssue("M209", message, ("election",), "partitions: {orders: [3]}")
+        for key, value in wrong.items():
+            if value is not None:
+                yield ValidationIssue("M209", f"`{key}` is for {election}", (key,), hint, on_key=True)
+        if self.election is Election.PREFERRED and self.topics is None:
+            yield ValidationIssue("M209", "a preferred election needs `topics`", hint='topics: ["*"] for all')
 
 
 class LeaderPolicy(Policy):
@@ -122,10 +117,10 @@ class LeaderPolicy(Policy):
         return protection.of_topic(name) if self.spec.election is Election.UNCLEAN else None
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
-        """One decision for each selected partition, or for each topic whose partitions are not known.
+        """Yield a decision for each selected partition, or for each topic with unknown partitions.
 
-        `tolerance` is measured per broker, over all partitions of these subjects that prefer it: where
-        less than that share is led by another broker, all of them are satisfied.
+        `tolerance` is measured per broker, over all partitions of these subjects that prefer it:
+        where less than that share is led by another broker, all of them are satisfied.
         """
         leaderships: dict[TopicPartition, ObservedLeadership] = {}
         unknown_count: float = 0
@@ -165,19 +160,21 @@ class LeaderPolicy(Policy):
         return self._waiting(partition, f"{leader}; its preferred leader, broker {preferred}, {missing}")
 
     def _unclean(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
-        """Elect only where no leader can come back without loss: leaderless, and no in-sync replica is alive."""
+        """Elect only where no leader can return without loss: no in-sync replica is alive."""
         if observed.leader is not None:
             return self._satisfied(partition)
         candidates = [broker for broker in observed.replicas if broker in alive]
         in_sync = [broker for broker in candidates if broker in observed.in_sync]
         if in_sync:
-            why = f"broker {in_sync[0]} is alive and in sync, so it will lead without loss"
-            return self._waiting(partition, f"has no leader; {why}")
+            reason = f"has no leader; broker {in_sync[0]} is alive and in sync, so it will lead without loss"
+            return self._waiting(partition, reason)
         if not candidates:
             return self._waiting(partition, "has no leader; no replica is alive")
-        lost = f"what only {_listed(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
+        lost = (
+            f"what only {broker_ids(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
+        )
         reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
-        reason += f"; alive, but not in sync: {_listed(candidates)}; {lost}"
+        reason += f"; alive, but not in sync: {broker_ids(candidates)}; {lost}"
         return self._election(partition, observed, reason)
 
     def _satisfied(self, partition: TopicPartition) -> Satisfied:
@@ -201,9 +198,10 @@ class LeaderPolicy(Policy):
 
 
 def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:
-    """Return the brokers with less than `tolerance` percent of their preferred partitions led elsewhere.
+    """Return the brokers with less than `tolerance` percent of their partitions led elsewhere.
 
-    Partitions that are not known count as led by their preferred leader: less is done, not more.
+    Theirs are the partitions that prefer them. Unknown partitions count as led by their preferred
+    leader: less is done, not more.
     """
     if tolerance == 0:
         return set()
@@ -216,7 +214,3 @@ def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership],
     return {
         broker for broker, count in preferring.items() if 100 * elsewhere[broker] < tolerance * (count + unknown_count)
     }
-
-
-def _listed(brokers: Iterable[int]) -> str:
-    return ", ".join(map(str, brokers))

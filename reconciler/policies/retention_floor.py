@@ -1,4 +1,4 @@
-"""RetentionFloor: which records a topic keeps. Everything about the kind: fields, facts, and how a floor is decided.
+"""RetentionFloor: which records a topic keeps.
 
 Each `keep` rule yields an offset and the floor is the lowest of them, never above the stable end of
 the scan: a second rule can only keep more. Then come the consumers that would miss records, and the
@@ -36,12 +36,7 @@ from reconciler.operations.delete_records import (
     observe_partition,
     purge_wait,
 )
-from reconciler.policies.base import (
-    Policy,
-    Spec,
-    Subjects,
-    first_pattern,
-)
+from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern
 from reconciler.policies.fields import (
     PATTERN_TEXT,
     AtLeastOne,
@@ -71,7 +66,7 @@ TopicId = Annotated[
 ]
 
 
-class Keep(Spec):
+class Keep(ManifestModel):
     """What stays. At least one rule; everything that any rule keeps stays."""
 
     model_config = ConfigDict(
@@ -99,25 +94,22 @@ class Keep(Spec):
     )
     topic_id: TopicId | None = Field(
         default=None,
-        description="With fromOffset on one topic: the incarnation of the topic that the offsets were read from.",
+        description="With fromOffset on one topic: the id of the topic that the offsets were read from.",
         examples=["6J3kzQ5hTgmPq0T9oYfR1w"],
     )
     unread_by: GroupNames | None = Field(
         default=None,
-        description="Whatever one of these groups has not yet committed past.",
+        description="Records that one of these groups has not read: those from its committed offset on.",
         examples=[["billing", "shipping"]],
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if not any((self.newer_than is not None, self.since is not None, self.last, self.from_offset, self.unread_by)):
             hint = f"say what stays: {', '.join(_RULES)}"
-            yield ValidationIssue(code="M214", message="`keep` holds no rule, so nothing would stay", hint=hint)
+            yield ValidationIssue("M214", "`keep` holds no rule, so nothing would stay", hint=hint)
         if self.topic_id is not None and self.from_offset is None:
-            message, hint = (
-                "`topicId` pins the offsets of `fromOffset`, and there are none",
-                "add fromOffset or leave topicId out",
-            )
-            yield ValidationIssue(code="M204", message=message, at=("topicId",), hint=hint)
+            message = "`topicId` pins the offsets of `fromOffset`, and there are none"
+            yield ValidationIssue("M204", message, ("topicId",), "add fromOffset or leave topicId out")
 
 
 _ANY_PATTERN = {"properties": {"topics": {"contains": {"pattern": PATTERN_TEXT}}}, "required": ["topics"]}
@@ -133,7 +125,7 @@ _SPEC_SCHEMA: dict[str, Any] = {
 }
 
 
-class RetentionFloorSpec(Spec):
+class RetentionFloorSpec(ManifestModel):
     """The body of a RetentionFloor."""
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
@@ -143,14 +135,15 @@ class RetentionFloorSpec(Spec):
         examples=[["clicks-*"]],
     )
     except_topics: TopicSelectors | None = Field(
-        default=None, description="Never these, whatever topics says.", examples=[["clicks-audit"]]
+        default=None, description="Never these, also where topics matches them.", examples=[["clicks-audit"]]
     )
     expect_at_most: Count | None = Field(
         default=None, description="Topics matched; required beside a pattern, more is refused.", examples=[40]
     )
     partitions: Partitions | None = Field(default=None, description="Only these; default: all.", examples=[[0, 1]])
     keep: Keep = Field(
-        description="What stays: at least one rule. Only what no rule keeps may go.", examples=[{"newerThan": "7d"}]
+        description="What stays: at least one rule. A record may go if no rule keeps it.",
+        examples=[{"newerThan": "7d"}],
     )
     consumers: LagPolicy = Field(
         default=LagPolicy.BLOCK,
@@ -159,7 +152,7 @@ class RetentionFloorSpec(Spec):
         examples=["block"],
     )
     except_groups: Selectors | None = Field(
-        default=None, description="Groups whose positions are not looked at.", examples=[["console-consumer-*"]]
+        default=None, description="Groups whose positions do not count.", examples=[["console-consumer-*"]]
     )
     every: Duration | None = Field(
         default=None,
@@ -181,14 +174,11 @@ class RetentionFloorSpec(Spec):
         return self.every
 
     def lagging_ms(self, observed_at_ms: int) -> int:
-        """Return the instant `driftAfter` ago.
-
-        Never below 0: brokers read negative timestamps as other questions (-1: the end, -2: the start).
-        """
+        """Return the instant `driftAfter` ago, at least 0: -1 asks for the end, -2 for the start."""
         return max(0, observed_at_ms - self.drift_after)
 
     def instants_ms(self, observed_at_ms: int) -> tuple[int, ...]:
-        """Return the instants that the floor needs offsets for, sorted: now, and `driftAfter` ago."""
+        """Return the instants that the rules need offsets for, for now and for `driftAfter` ago."""
         lagging_ms = self.lagging_ms(observed_at_ms)
         instants: set[int] = set()
         if self.keep.newer_than is not None:
@@ -203,7 +193,7 @@ class RetentionFloorSpec(Spec):
         for index, selector in enumerate(self.topics):
             if not selector.is_pattern and selector.text.startswith("__"):
                 message = f"`{selector.text}` is a system topic and may never lose records"
-                yield ValidationIssue(code="M205", message=message, at=("topics", index), hint="leave it out")
+                yield ValidationIssue("M205", message, ("topics", index), "leave it out")
         yield from self._unbounded_pattern("topics", self.topics, self.expect_at_most)
         if self.keep.from_offset is None:
             return
@@ -211,13 +201,13 @@ class RetentionFloorSpec(Spec):
         if pattern is not None:
             message = "`fromOffset` needs exact topic names: an offset means nothing on another topic"
             hint = f"`{self.topics[pattern].text}` is a pattern"
-            yield ValidationIssue(code="M202", message=message, at=("keep", "fromOffset"), hint=hint, on_key=True)
+            yield ValidationIssue("M202", message, ("keep", "fromOffset"), hint, on_key=True)
         if self.partitions is not None:
             message, hint = "`fromOffset` selects its own partitions", "leave partitions out"
-            yield ValidationIssue(code="M203", message=message, at=("partitions",), hint=hint, on_key=True)
+            yield ValidationIssue("M203", message, ("partitions",), hint, on_key=True)
         if self.keep.topic_id is not None and len(self.topics) > 1:
             message, hint = f"one `topicId` cannot pin {len(self.topics)} topics", "one manifest for each topic"
-            yield ValidationIssue(code="M204", message=message, at=("keep", "topicId"), hint=hint)
+            yield ValidationIssue("M204", message, ("keep", "topicId"), hint)
 
 
 class RetentionFloor(Policy):
@@ -242,7 +232,7 @@ class RetentionFloor(Policy):
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:
             message = f"`since` lies in the future: {format_instant(self.spec.keep.since)}"
             hint = "every record that exists today would go"
-            yield ValidationIssue(code="M206", message=message, at=("spec", "keep", "since"), hint=hint)
+            yield ValidationIssue("M206", message, ("spec", "keep", "since"), hint)
 
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
         """A `fromOffset` map selects just its own partitions."""
@@ -265,10 +255,10 @@ class RetentionFloor(Policy):
         return ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
-        """Yield a decision for each selected partition, or for each topic that as a whole does not qualify.
+        """Yield a decision for each selected partition, or for each topic that does not qualify.
 
-        A partition of which nothing can go (its stable end at or below the log start, as after a purge
-        past an open transaction) is satisfied whatever its consumers do.
+        A partition of which nothing can go is satisfied without a check of its consumers. Its stable
+        end is at or below the log start, as after a purge past an open transaction.
         """
         since = self.spec.keep.since
         if since is not None and since > snapshot.observed_at_ms:
@@ -278,15 +268,14 @@ class RetentionFloor(Policy):
             return
         evaluator = FloorEvaluator(self, snapshot)
         for topic, exact in subjects.items():
-            address = self.address_of(topic)
             try:
                 facts = listed_topic(topic, snapshot)
                 check_records_deletable(facts)
                 for partition, missing in self.partitions(facts):
-                    address = self.address_of(topic, partition.partition)
                     if missing is None:
                         yield evaluator.decide(partition)
                     else:
+                        address = self.address_of(topic, partition.partition)
                         yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
             except SubjectBlocked as error:
                 yield error.block.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
@@ -294,9 +283,10 @@ class RetentionFloor(Policy):
 
 @dataclass(frozen=True, slots=True)
 class RuleOffset:
-    """The first offset that one rule keeps. `before`: its offset `driftAfter` ago, the same for a fixed rule.
+    """The first offset that one rule keeps.
 
-    `words`: a sentence such as `newerThan 7d resolves to offset 98213`.
+    `before`: its offset `driftAfter` ago, the same for a fixed rule. `words`: a sentence such as
+    `newerThan 7d resolves to offset 98213`.
     """
 
     offset: int
@@ -380,9 +370,9 @@ class FloorEvaluator:
         )
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
-        """Yield all rules of `keep` on one partition, in the manifest's order, none above the stable end.
+        """Yield the offset of each rule of `keep` on one partition, in the manifest's order.
 
-        Raises SubjectBlocked where one of them has no offset.
+        None is above the stable end. Raises SubjectBlocked where one has no offset.
         """
         keep, end = self.keep, observed.stable_end
         answers = {instant_ms: _offset_at(facts, instant_ms, end) for instant_ms in self.instants_ms}
@@ -457,7 +447,7 @@ class FloorEvaluator:
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
-    """Return the scan's offset for an instant. A negative one is "unknown" in a client's answer, never an offset."""
+    """Return the scan's offset for an instant. Raises SubjectBlocked, also for a negative one."""
     answer = facts.offsets_at.get(instant_ms, NOT_ASKED)
     if isinstance(answer, Unknown):
         what = f"the first offset of {facts.partition} at or after {format_instant(instant_ms)}"
