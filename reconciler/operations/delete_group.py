@@ -17,12 +17,10 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review
+from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
+from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import SubjectBlocked, known, suggestion
-from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
@@ -76,17 +74,11 @@ def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupTy
 def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
     """An incomplete list makes the share look larger, which is the safe side."""
     listed = sum(group.listed is True for group in snapshot.groups.values())
-    return listed or Unknown("the cluster's groups count 0, which cannot be when some are to be lost")
+    return listed or Unknown("the cluster's groups count 0, although one is to be removed")
 
 
-GROUPS = Limit(field="groups", default=20, description="Groups removed.", words="groups removed")
-GROUPS_PERCENT = Limit(
-    field="groups_percent",
-    default=50,
-    description="Share of the cluster's groups.",
-    words="groups removed, of those of the cluster",
-    whole=_groups_of_cluster,
-)
+GROUPS = Limit("groups", 20, "groups removed")
+GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups removed", _groups_of_cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +108,6 @@ class DeleteGroup(Operation):
     group: NonEmpty
     idle_for_ms: int
     seen: ObservedGroup
-
-    @property
-    def subject(self) -> str:
-        return self.group
 
     @property
     def irreversible(self) -> bool:

@@ -20,8 +20,8 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
-from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
+from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import (
     SubjectBlocked,
     check_records_deletable,
@@ -32,9 +32,7 @@ from reconciler.operations.checks import (
     verified_offset,
 )
 from reconciler.operations.elect_leader import observe_leadership
-from reconciler.operations.limit import Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import (
     approximate_duration,
@@ -147,42 +145,23 @@ def purge_wait(last_purge_ms: int | None, every_ms: int | None, now_ms: int) -> 
     return f"last purged at {last}, and purges of a partition are at least {every} apart"
 
 
-def _records_of_topic(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    facts = snapshot.topics.get(topic)
-    return _whole(NOT_ASKED if facts is None else facts.records, f"the records of {topic}")
+def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
+    """Return the records of a topic, or of the cluster where `topic` is empty.
 
-
-def _records_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
-    return _whole(snapshot.cluster_records, "the cluster's records")
-
-
-def _whole(records: int | Unknown, what: str) -> int | Unknown:
-    """Records are to be removed, so a whole of none is a contradiction and no number to divide by."""
+    A total of none contradicts a plan that removes records, and nothing can be divided by it.
+    """
+    what, records = "the cluster's records", snapshot.cluster_records
+    if topic:
+        facts = snapshot.topics.get(topic)
+        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
     if isinstance(records, Unknown):
         return Unknown(f"{what} could not be counted: {records.reason}")
-    return records if records > 0 else Unknown(f"{what} count {records}, which cannot be when some are to be lost")
+    return records if records > 0 else Unknown(f"{what} count {records}, although some are to be removed")
 
 
-TOPICS = Limit(
-    field="topics",
-    default=50,
-    description="Topics that lose records.",
-    words="topics that lose records",
-)
-RECORDS_PERCENT_PER_TOPIC = Limit(
-    field="records_percent_per_topic",
-    default=90,
-    description="Share of one topic's records.",
-    words="records lost, of those of one topic",
-    whole=_records_of_topic,
-)
-RECORDS_PERCENT = Limit(
-    field="records_percent",
-    default=50,
-    description="Share of the cluster's records.",
-    words="records lost, of those of the cluster",
-    whole=_records_of_cluster,
-)
+TOPICS = Limit("topics", 50, "topics that lose records")
+RECORDS_PERCENT_PER_TOPIC = Limit("records_percent_per_topic", 90, "share of one topic's records removed", _records)
+RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records removed", _records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,10 +203,6 @@ class DeleteRecords(Operation):
     guard: Preconditions
     vouched: bool
     drift: bool
-
-    @property
-    def subject(self) -> TopicPartition:
-        return self.partition
 
     @property
     def irreversible(self) -> bool:
@@ -562,18 +537,9 @@ class DeleteRecords(Operation):
 
     # --- apply
 
-    @classmethod
-    def batches(
-        cls, attempts: Sequence[Attempt["DeleteRecords"]], size: int
-    ) -> list[list[Sequence[Attempt["DeleteRecords"]]]]:
-        """Leaders side by side, a few batches of each at once."""
-        by_leader: dict[int, list[Attempt[DeleteRecords]]] = {}
-        for attempt in attempts:
-            leader = attempt.action.seen.leader if attempt.broker is None else attempt.broker
-            by_leader.setdefault(leader, []).append(attempt)
-        return [
-            lane for _, of_leader in sorted(by_leader.items()) for lane in split_into_lanes(of_leader, size, cls.LANES)
-        ]
+    def batch_key(self, attempt: Attempt[Any]) -> int:
+        """Return the partition's leader, as last read."""
+        return self.seen.leader if attempt.broker is None else attempt.broker
 
     @classmethod
     def observe(cls, actions: Sequence["DeleteRecords"], context: RunContext) -> Observation:

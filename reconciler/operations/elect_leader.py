@@ -7,7 +7,7 @@ the leader that the metadata shows counts.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, unknown_fact
@@ -19,12 +19,18 @@ from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import Effect, Operation, RunContext, beyond_review, split_into_lanes
+from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
+from reconciler.operations.base import (
+    DAY_MS,
+    Effect,
+    Limit,
+    LimitUsage,
+    Operation,
+    RunContext,
+    beyond_review,
+)
 from reconciler.operations.checks import SubjectBlocked, known
-from reconciler.operations.limit import DAY_MS, Limit, LimitUsage
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
-from reconciler.operations.response import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
@@ -59,13 +65,9 @@ def observe_leadership(partition: TopicPartition, facts: PartitionFacts | None) 
     return observed
 
 
-ELECTIONS = Limit(field="elections", default=1000, description="Leaders elected.", words="leaders elected")
+ELECTIONS = Limit("elections", 1000, "leaders elected")
 UNCLEAN_ELECTIONS = Limit(
-    field="unclean_elections",
-    default=0,
-    description="Leaders elected out of sync, which loses records.",
-    words="leaders elected out of sync",
-    waiver_max_ms=DAY_MS,
+    "unclean_elections", 0, "leaders elected out of sync, which loses records", waiver_max_ms=DAY_MS
 )
 
 
@@ -103,10 +105,6 @@ class ElectLeader(Operation):
     election: Election
     leader_wanted: Int32 | None
     seen: ObservedLeadership
-
-    @property
-    def subject(self) -> TopicPartition:
-        return self.partition
 
     @property
     def irreversible(self) -> bool:
@@ -254,12 +252,12 @@ class ElectLeader(Operation):
     def batches(
         cls, attempts: Sequence[Attempt["ElectLeader"]], size: int
     ) -> list[list[Sequence[Attempt["ElectLeader"]]]]:
-        """Batches of one election type, one after another: there is one controller."""
-        lane: list[Sequence[Attempt[ElectLeader]]] = []
-        for election in Election:
-            same_type = [attempt for attempt in attempts if attempt.action.election is election]
-            lane += (batch for batches in split_into_lanes(same_type, size, 1) for batch in batches)
+        """Return one lane: there is one controller."""
+        lane = [batch for lane in super(ElectLeader, cls).batches(attempts, size) for batch in lane]
         return [lane] if lane else []
+
+    def batch_key(self, _attempt: Attempt[Any]) -> str:
+        return self.election
 
     @classmethod
     def observe(cls, actions: Sequence["ElectLeader"], context: RunContext) -> Observation:

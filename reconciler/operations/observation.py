@@ -10,8 +10,7 @@ from reconciler.model.names import NOWHERE, Address, TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, Unknown
-from reconciler.operations.checks import GroupExcluder, group_excluder, known, unknown_consumers
-from reconciler.operations.protection import Protection
+from reconciler.operations.checks import GroupExcluder, Protection, group_excluder, known, unknown_consumers
 from reconciler.text.formatting import count
 
 Positions = Mapping[tuple[str, TopicPartition], int | Unknown | None]

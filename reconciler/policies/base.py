@@ -19,8 +19,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
-from reconciler.operations.checks import known, missing_partition
-from reconciler.operations.protection import Protection
+from reconciler.operations.checks import Protection, known, missing_partition
 from reconciler.policies.fields import Name
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 

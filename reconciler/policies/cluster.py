@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from reconciler.operations import OPERATIONS
-from reconciler.operations.limit import Limit
-from reconciler.operations.protection import Protection
+from reconciler.operations.base import Limit
+from reconciler.operations.checks import Protection
 from reconciler.policies.base import ClusterMetadata, Envelope, ManifestModel
 from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
 from reconciler.policies.client_properties import SERVER_TEXT, ClientValue, validate_properties, validate_server
@@ -29,7 +29,7 @@ LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) fo
 _LIMIT_FIELDS: dict[str, Any] = {
     limit.field: (
         Percent if limit.is_percent else Count,
-        Field(default=limit.default, description=limit.description, examples=[limit.default]),
+        Field(default=limit.default, description=f"{limit.words.capitalize()}.", examples=[limit.default]),
     )
     for limit in LIMITS
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.operations.limit import DAY_MS, Limit
+from reconciler.operations.base import DAY_MS, Limit
 from reconciler.policies import POLICIES
 from reconciler.policies.base import Envelope, ManifestModel, Metadata
 from reconciler.policies.cluster import LIMITS
