@@ -35,7 +35,7 @@ class ResponseAction(StrEnum):
 
 
 class ErrorMeaning(Enum):
-    """What the applier does after an error, and whether the error proves that the request had no effect.
+    """What the applier does after an error, and whether the error proves "no effect".
 
     Silence and disk errors prove nothing, nor do the answers of a former leader, coordinator or
     controller. It may have applied the request, and answers so while it waits for its followers
@@ -65,7 +65,7 @@ COMMON_ERRORS: ErrorTable = {
         {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"}
         | {"_DESTROY", "_DESTROY_BROKER", "_IN_PROGRESS", "NETWORK_EXCEPTION", "UNKNOWN_SERVER_ERROR"}
     ),
-    # The client knows no leader now, and the cluster may have one in a moment; or a quota delays the request.
+    # The client knows no leader, and the cluster may have one in a moment; or a quota delays it.
     ErrorMeaning.NOT_READY: frozenset(
         {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "_NOENT", "_UNKNOWN_BROKER", "THROTTLING_QUOTA_EXCEEDED"}
     ),
@@ -77,7 +77,7 @@ COMMON_ERRORS: ErrorTable = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The result of one item of a request, and what it means. `code` and `text`: as in ItemResult."""
+    """What the result of one item of a request means. `code` and `text`: as in ItemResult."""
 
     answer: ResponseAction
     code: str
@@ -87,7 +87,7 @@ class Response:
 
 
 class Right(NamedTuple):
-    """The right that a request needs: an operation of an ACL, on the subject's resource or the cluster."""
+    """The right that a request needs: an operation of an ACL, and its resource."""
 
     operation: str
     resource: Literal["topic", "group", "cluster"]
@@ -115,8 +115,9 @@ class Attempt(Generic[A]):
 
     `intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of
     them may have been carried out. `done`: the broker said so. `start`: the lowest log start offset
-    that was read before a request, the basis of the upper bound. `broker`: the broker that a request
-    has to go to, as last read. `last`: the newest response. `reason`: why another try is needed.
+    that was read before a request, the basis of the upper bound. `broker`: the broker that a
+    request has to go to, as last read. `last`: the newest response. `reason`: why another try is
+    needed.
     """
 
     action: A
@@ -130,7 +131,7 @@ class Attempt(Generic[A]):
     reason: str = ""
 
     def after_response(self, response: Response) -> "Attempt[A]":
-        """Return the attempt after one more request. One that never left this machine does not count."""
+        """Return the attempt after one more request; one that was not sent does not count."""
         return replace(
             self,
             sends=self.sends + response.sent,

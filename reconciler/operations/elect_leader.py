@@ -6,7 +6,7 @@ the leader that the metadata shows counts.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
@@ -30,14 +30,14 @@ from reconciler.operations.base import (
     beyond_review,
 )
 from reconciler.operations.checks import SubjectBlocked, known
-from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers
+from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.formatting import broker_ids, count, span
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 _POLL_MS = 100
 
 _MOVES_MAX = 4
-"""Sorts of moves that a description of many elections names; the others are counted."""
+"""Sorts of moves that a description of many elections names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,20 +111,13 @@ class ElectLeader(Operation):
         return self.election is Election.UNCLEAN
 
     def request(self) -> Mapping[str, str | int]:
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "election": self.election.value,
-        }
+        return {**asdict(self.partition), "election": self.election.value}
 
     # --- plan file
 
     def approved(self) -> Mapping[str, object]:
-        return {
-            "topic_id": self.seen.topic_id,
-            "replicas": self.seen.replicas,
-            "leader_wanted": self.leader_wanted,
-        }
+        seen = self.seen
+        return {"topic_id": seen.topic_id, "replicas": seen.replicas, "leader_wanted": self.leader_wanted}
 
     def impact(self) -> Mapping[str, object]:
         return {"records_removed_max": 0 if self.election is Election.PREFERRED else None}
@@ -181,17 +174,16 @@ class ElectLeader(Operation):
             f"replicas {broker_ids(seen.replicas)}, in sync {broker_ids(seen.in_sync)}; topic id ",
             name(seen.topic_id),
         )
-        facts: tuple[Fact, ...] = (
+        loss: tuple[Fact, ...] = (("Loss", _LOSS),) if self.irreversible else ()
+        condition = "still leaderless" if self.irreversible else "the first replica is in sync"
+        undo = "impossible" if self.irreversible else "possible: another election moves the leader back"
+        return (
             ("Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)),
             ("Facts", replicas),
+            *loss,
+            ("Rechecked", (f"same topic id and replicas; {condition}",)),
+            ("Undo", (undo,)),
         )
-        if self.irreversible:
-            conditions, undo = "same topic id and replicas; still leaderless", "impossible"
-            facts = (*facts, ("Loss", _LOSS))
-        else:
-            conditions = "same topic id and replicas; the first replica is in sync"
-            undo = "possible: another election moves the leader back"
-        return (*facts, ("Rechecked", (conditions,)), ("Undo", (undo,)))
 
     @property
     def _move(self) -> str:
@@ -224,11 +216,9 @@ class ElectLeader(Operation):
         return ScanRequest(topics=tuple(TopicRequest(topics=names, partitions=numbers) for names, numbers in requests))
 
     def check(self, observation: Observation) -> None:
-        """Same topic and replicas; preferred: the first replica is in sync; unclean: nothing else can lead."""
+        """Test that topic and replicas are the same, and that the election is still right."""
         if self.election is Election.UNCLEAN:
-            block = observation.protection.of_topic(self.partition.topic)
-            if block is not None:
-                raise RecheckFailure(Status.BLOCKED, block.reason)
+            check_unprotected(observation.protection.of_topic(self.partition.topic))
         facts = observation.partition(self.partition, self.seen.topic_id)
         replicas = known(facts.replicas, "the replicas of", self.partition)
         in_sync = known(facts.in_sync, "the in-sync replicas of", self.partition)
@@ -273,7 +263,7 @@ class ElectLeader(Operation):
     def observe_effect(
         cls, actions: Sequence["ElectLeader"], responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
-        """Read the partitions until all leaders that may come are shown, or until that takes too long."""
+        """Read the partitions until they show all expected leaders, or until that takes too long."""
         by_partition = {action.partition: action for action in actions}
         partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
 
@@ -287,8 +277,8 @@ class ElectLeader(Operation):
 
         actions_to_await = (ResponseAction.DONE, ResponseAction.READ_BACK)
         pending = missing(partition for partition, response in responses.items() if response.answer in actions_to_await)
-        # By the clock: a look at thousands of partitions takes longer than the pause between two. And
-        # by count: a clock may be set back.
+        # By the clock: reading thousands of partitions takes longer than the pause. And by count: a
+        # clock may be set back.
         until_ms = context.clock() + context.effect_wait_ms
         for _ in range(context.effect_wait_ms // _POLL_MS):
             if not pending or context.clock() >= until_ms:
