@@ -12,14 +12,7 @@ from typing import Self, TypeVar
 from reconciler.model.block_reason import BlockReason, quote_group, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import (
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupType,
-    PartitionFacts,
-    TopicFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupType, PartitionFacts, TopicFacts, Unknown
 from reconciler.text.formatting import count
 from reconciler.text.suggest import did_you_mean
 

@@ -20,17 +20,9 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.operations import checks
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
 from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
-from reconciler.operations.checks import (
-    SubjectBlocked,
-    check_records_deletable,
-    group_excluder,
-    known,
-    lagging,
-    system_topic_block,
-    verified_offset,
-)
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.escape import quoted
@@ -92,7 +84,7 @@ class Preconditions:
     @property
     def watched(self) -> Iterator[AcceptedLag]:
         """The accepted readers, without the groups of exceptGroups."""
-        is_excluded = group_excluder(map(Selector, self.except_groups))
+        is_excluded = checks.group_excluder(map(Selector, self.except_groups))
         return (reader for reader in self.accepted if not is_excluded(reader.group))
 
 
@@ -114,13 +106,13 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
     leadership = observe_leadership(partition, facts)
     assert facts is not None
     if leadership.leader is None:
-        raise SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
-    log_start = known(facts.log_start, "the log start of", partition)
-    stable_end = known(facts.stable_end, "the end of", partition)
-    high_watermark = known(facts.high_watermark, "the high watermark of", partition)
+        raise checks.SubjectBlocked.because("B203", f"{partition} has no leader, and only a leader deletes records")
+    log_start = checks.known(facts.log_start, "the log start of", partition)
+    stable_end = checks.known(facts.stable_end, "the end of", partition)
+    high_watermark = checks.known(facts.high_watermark, "the high watermark of", partition)
     if min(log_start, stable_end, high_watermark) < 0:
         offsets = f"log start {log_start}, end {stable_end}, high watermark {high_watermark}"
-        raise SubjectBlocked(contradiction(f"{partition} has {offsets}"))
+        raise checks.SubjectBlocked(contradiction(f"{partition} has {offsets}"))
     return ObservedPartition(
         topic_id=leadership.topic_id,
         log_start=log_start,
@@ -432,7 +424,7 @@ class DeleteRecords(Operation):
         """Test that topic and log are the same, and that every reader is where it may be."""
         topic = observation.snapshot.topics.get(self.partition.topic)
         if topic is not None:
-            check_unprotected(observation.protection.of_topic(topic.name) or system_topic_block(topic))
+            check_unprotected(observation.protection.of_topic(topic.name) or checks.system_topic_block(topic))
         facts = observation.partition(self.partition, self.seen.topic_id)
         log_start, high_watermark = self._ends(facts, complete=observation.complete)
         if log_start >= self.before_offset:
@@ -444,13 +436,13 @@ class DeleteRecords(Operation):
             # The log was cut and perhaps filled again: below the target there may be other records.
             raise _lower("high watermark", high_watermark, self.seen.high_watermark)
         if topic is not None:
-            check_records_deletable(topic)
+            checks.check_records_deletable(topic)
         if observation.complete:
             self._check_scanned_readers(facts, high_watermark, observation)
         else:
             self._check_positions(observation)
         if self.guard.every_ms is not None:
-            last_ms = known(facts.last_purge_ms, f"when {self.partition} was last purged")
+            last_ms = checks.known(facts.last_purge_ms, f"when {self.partition} was last purged")
             if (wait := purge_wait(last_ms, self.guard.every_ms, observation.now_ms)) is not None:
                 raise RecheckFailure(Status.WAITING, wait)
 
@@ -459,13 +451,13 @@ class DeleteRecords(Operation):
         if complete:
             try:
                 observed = observe_partition(self.partition, facts)
-            except SubjectBlocked as error:
+            except checks.SubjectBlocked as error:
                 raise RecheckFailure(Status.FAILED, error.block.reason) from None
             return observed.log_start, observed.high_watermark
-        log_start = known(facts.log_start, "the log start")
+        log_start = checks.known(facts.log_start, "the log start")
         if log_start >= self.before_offset:
             return log_start, self.seen.high_watermark
-        high_watermark = known(facts.high_watermark, "the high watermark")
+        high_watermark = checks.known(facts.high_watermark, "the high watermark")
         if not isinstance(facts.leader, int):
             raise RecheckFailure(Status.FAILED, "the partition has no leader")
         return log_start, high_watermark
@@ -474,18 +466,18 @@ class DeleteRecords(Operation):
         """Test that below the target there are only readers that the plan accepted there."""
         is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
         if blind_spot is not None:
-            raise SubjectBlocked(blind_spot)
-        readers = known(facts.readers, "the consumers of", self.partition)
+            raise checks.SubjectBlocked(blind_spot)
+        readers = checks.known(facts.readers, "the consumers of", self.partition)
         if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
             raise RecheckFailure(Status.FAILED, f"consumers were not looked for up to {self.before_offset}")
         by_group = {reader.group: reader for reader in readers}
         target = f"below the target {self.before_offset}"
         for group in self.guard.named:
             reader = by_group.get(group)
-            position = verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
+            position = checks.verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
-        for reader in lagging(readers, self.before_offset, self.guard.named):
+        for reader in checks.lagging(readers, self.before_offset, self.guard.named):
             if is_excluded(reader.group):
                 continue
             if reader.group not in accepted:
@@ -497,7 +489,9 @@ class DeleteRecords(Operation):
         """Test the same for the groups that the plan names, by their present positions."""
 
         def position_of(group: str) -> int | None:
-            return known(observation.positions[group, self.partition], "the position of group", quote_group(group))
+            return checks.known(
+                observation.positions[group, self.partition], "the position of group", quote_group(group)
+            )
 
         for group in self.guard.named:
             _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")

@@ -20,15 +20,7 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.base import (
-    DAY_MS,
-    Effect,
-    Limit,
-    LimitUsage,
-    Operation,
-    RunContext,
-    beyond_review,
-)
+from reconciler.operations.base import DAY_MS, Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
 from reconciler.operations.checks import SubjectBlocked, known
 from reconciler.operations.observation import Observation, RecheckFailure, by_partition_numbers, check_unprotected
 from reconciler.text.formatting import broker_ids, count, span
