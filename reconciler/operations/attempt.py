@@ -1,9 +1,9 @@
 """One action that a run tries to carry out, and what the results of its requests mean.
 
-Each operation maps Kafka's errors to what the applier does. The client library's own `retriable()` is
-always false, so the names of errors are the only evidence. An error that no table names is a failure
-if a broker sent it, and is read back if the client did. Neither is success, nor proof that the
-request had no effect.
+Each operation maps Kafka's errors to what the applier does. The client library's own `retriable()`
+is always false, so the names of errors are the only evidence. An error that no table names is a
+failure if a broker sent it, and is read back if the client did. Neither is success, nor proof that
+the request had no effect.
 
 Once a request may have been carried out, the action never ends as "nothing was done". No later fact
 takes that back.
@@ -96,7 +96,7 @@ class Right(NamedTuple):
 def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
     """Return what a result means by `errors` and COMMON_ERRORS.
 
-    The text of every authorization error names the right that the request needs: a broker's does not.
+    The text of an authorization error names the right that the request needs: a broker's does not.
     """
     code, text = result.code, result.text
     meaning = ErrorMeaning.READ_BACK if code.startswith("_") else ErrorMeaning.FAILED
@@ -148,8 +148,8 @@ class Attempt(Generic[A]):
     def outcome(self, status: Status, detail: str, *, read_back: str | None = None) -> Outcome:
         """End the attempt.
 
-        STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done. Where a request may have been
-        carried out, the outcome is FAILED instead.
+        STALE, BLOCKED and NOT_ATTEMPTED promise that nothing was done. Where a request may have
+        been carried out, the outcome is FAILED instead.
         """
         if self.possible and status in (Status.STALE, Status.BLOCKED, Status.NOT_ATTEMPTED):
             detail = f"sent, and it is not known whether it was carried out; then: {detail}"

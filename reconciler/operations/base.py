@@ -33,7 +33,7 @@ Total = Callable[[ClusterSnapshot, str], int | Unknown]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of a Cluster manifest: a share in percent where it has a `total`, otherwise a count.
+    """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
     `field`: its name in Python. `words` complete a sentence such as "groups removed: 3".
     `waiver_max_ms`: how far ahead a waiver of it may expire.
@@ -187,7 +187,7 @@ class Operation(Action):
 
     @abstractmethod
     def explain(self) -> tuple[Fact, ...]:
-        """Return request, facts, arithmetic and recheck of the action, so that a reader can check it."""
+        """Return request, facts, arithmetic and recheck of the action, for readers who check it."""
 
     def compare_size(self, old: Action) -> SizeChange | None:
         """Compare with the action at the same address in an older plan.
@@ -246,7 +246,7 @@ class Operation(Action):
 
     @classmethod
     def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
-        """Return lanes of batches: at most LANES for each key, of batches with at most `size` subjects.
+        """Return at most LANES lanes for each key, of batches with at most `size` subjects.
 
         Lanes run side by side, the batches of one lane one after another.
         """

@@ -40,7 +40,7 @@ class SubjectBlocked(Exception):
 
 
 def known(fact: T | Unknown, what: str, subject: object = "") -> T:
-    """Return a fact that was read. Raises SubjectBlocked, which names it by `what` and `subject`."""
+    """Return a fact. Raises SubjectBlocked for Unknown, named by `what` and `subject`."""
     if isinstance(fact, Unknown):
         raise SubjectBlocked(unknown_fact(f"{what} {subject}".rstrip(), fact))
     return fact
@@ -50,7 +50,7 @@ def known(fact: T | Unknown, what: str, subject: object = "") -> T:
 class Protection:
     """The protections of one Cluster manifest, at an address and a location.
 
-    A plan and apply each check them, with the manifests of that moment. `journal`: the journal's topic.
+    The planner and the recheck test them. `journal`: the journal's topic.
     """
 
     cluster: Address
@@ -92,7 +92,7 @@ def suggestion(word: str, names: Collection[str]) -> str:
 
 
 def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
-    """Return the facts of a topic. Raises SubjectBlocked for one that is absent or hidden by ACLs."""
+    """Return the facts of a topic. Raises SubjectBlocked if it is absent or hidden by ACLs."""
     facts = snapshot.topics.get(topic)
     if facts is not None:
         return facts
@@ -175,7 +175,7 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
 def verified_offset(
     group: str, reader: ConsumerPosition | None, facts: PartitionFacts, topic_id: str, high_watermark: int
 ) -> int:
-    """Return the offset below which `group` has read everything. Raises SubjectBlocked without proof.
+    """Return the offset below which `group` has read all. Raises SubjectBlocked without proof.
 
     Commits outlive a topic that is deleted and created again, and the broker takes any number: a
     position above the end, or one that was committed for another topic id, proves nothing.
@@ -199,5 +199,5 @@ def verified_offset(
 def lagging(
     readers: Iterable[ConsumerPosition], before_offset: int, named: Collection[str]
 ) -> tuple[ConsumerPosition, ...]:
-    """Return the readers, without the `named` groups, that would skip records below `before_offset`."""
+    """Return the readers that would skip records below `before_offset`, without `named` groups."""
     return tuple(reader for reader in readers if reader.committed < before_offset and reader.group not in named)

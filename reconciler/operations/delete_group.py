@@ -45,8 +45,8 @@ class ObservedGroup:
 def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
     """Raise SubjectBlocked where an unlisted group is not proven to be gone.
 
-    Missing rights make a group look absent, and groups of hidden types are never listed. Facts of a
-    group that is not listed mean that the commit log or the old list call still hold something of it.
+    Missing rights make a group look absent, and groups of hidden types are never listed. The facts
+    of a group that is not listed come from the commit log or the old list call.
     """
     if facts is not None:
         check_type(group, facts, REMOVABLE)
@@ -202,7 +202,7 @@ class DeleteGroup(Operation):
         )
 
     def check(self, observation: Observation) -> None:
-        """Test that it is listed, of the same type, EMPTY, with the same commits and no newer record."""
+        """Test that it is listed and EMPTY, with the same type and commits, and no newer record."""
         name = f"group {quote_group(self.group)}"
         check_unprotected(observation.protection.of_group(self.group))
         facts = observation.snapshot.groups.get(self.group)
@@ -231,8 +231,8 @@ class DeleteGroup(Operation):
     @classmethod
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
         groups = context.gateway.read_groups([action.group for action in actions])
-        # The commits are read last: the list takes as long as the slowest broker, and the coordinator
-        # itself refuses a group with members.
+        # The commits are read last: the list takes as long as the slowest broker, and the
+        # coordinator itself refuses a group with members.
         return Observation.before_request(now_ms=context.clock(), groups=groups)
 
     @classmethod

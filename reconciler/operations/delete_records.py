@@ -62,10 +62,10 @@ class AcceptedLag:
 class Preconditions:
     """The conditions of a purge, tested again before it is sent.
 
-    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`: readers
-    below the target that the policy lets skip records (`consumers: ignore`, or exceptGroups).
-    `except_groups`: selectors of groups that do not count. `every_ms`: least time between two purges
-    of the partition; None: no clock.
+    `named`: groups of `unreadBy`, each must have a commit at or above the target. `accepted`:
+    readers below the target that the policy lets skip records (`consumers: ignore`, or
+    exceptGroups). `except_groups`: selectors of groups that do not count. `every_ms`: least time
+    between two purges of the partition; None: no clock.
     """
 
     consumers: LagPolicy
@@ -102,7 +102,7 @@ class ObservedPartition:
 
 
 def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition:
-    """Return what an action shows about its partition. Raises SubjectBlocked for an unknown fact."""
+    """Return what an action shows about its partition. Raises SubjectBlocked for Unknown."""
     leadership = observe_leadership(partition, facts)
     assert facts is not None
     if leadership.leader is None:
@@ -535,7 +535,7 @@ class DeleteRecords(Operation):
     def recheck_after_intents(
         cls, actions: Sequence["DeleteRecords"], context: RunContext
     ) -> Mapping[TopicPartition, RecheckFailure]:
-        """Make the later of two runs wait if both read the clock before the other's intent was stored."""
+        """Make the later of two runs wait if both read the clock before their intents."""
         clocked = {action.partition: action.guard.every_ms for action in actions if action.guard.every_ms is not None}
         purges = context.purges_of_other_runs() if clocked else {}
         now_ms = context.clock()

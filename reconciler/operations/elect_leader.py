@@ -76,8 +76,8 @@ class ElectLeader(Operation):
     API: ClassVar[tuple[str, int, int]] = ("ElectLeaders", 43, 1)  # version 0 has no election type (KIP-460)
     LIMITS: ClassVar[tuple[Limit, ...]] = (ELECTIONS, UNCLEAN_ELECTIONS)
     BATCH_SIZE: ClassVar[int] = 5_000
-    """A broker refuses a request that would change more than 10,000 leaders. Until all of a batch are
-    shown takes as long for one as for five.
+    """A broker refuses a request that would change more than 10,000 leaders. The metadata takes as
+    long to show the leaders of five batches as of one.
     """
     APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
     SATISFIED: ClassVar[str] = "the leader is already the one wanted"
@@ -255,7 +255,7 @@ class ElectLeader(Operation):
     def observe_effect(
         cls, actions: Sequence["ElectLeader"], responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
-        """Read the partitions until they show all expected leaders, or until that takes too long."""
+        """Read the partitions until they show all expected leaders, or the time is up."""
         by_partition = {action.partition: action for action in actions}
         partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
 

@@ -41,9 +41,9 @@ def check_unprotected(block: BlockReason | None) -> None:
 class Observation:
     """The facts that actions are checked against.
 
-    `complete`: the recheck of the whole plan, which tests everything. False: the check right before a
-    request, which tests again what can change in seconds; protections, cleanup policies and groups
-    that the plan does not name were tested by the recheck of this run.
+    `complete`: the recheck of the whole plan, which tests everything. False: the check right before
+    a request, which tests again what can change in seconds; protections, cleanup policies and
+    groups that the plan does not name were tested by the recheck of this run.
     `positions`: before a request, the committed offset of each group that the plan names; None:
     none. `removed_groups`: groups that this run has removed. `read_at_ms`: when reading began.
     """
@@ -87,7 +87,7 @@ class Observation:
         )
 
     def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:
-        """Return the facts of a partition of a plan. Raises RecheckFailure if it is another one now."""
+        """Return the facts of a partition. Raises RecheckFailure if it is not the plan's."""
         topic = self.snapshot.topics.get(partition.topic)
         facts = self.snapshot.partitions.get(partition)
         if self.complete and topic is None:

@@ -141,59 +141,51 @@ class LeaderPolicy(Policy):
                     yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
         tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
         for partition, observed in leaderships.items():
-            preferred = observed.replicas[0]
-            if self.spec.election is Election.UNCLEAN:
-                yield self._unclean(partition, observed, snapshot.brokers)
-            elif observed.leader is not None and (observed.leader == preferred or preferred in tolerated):
-                yield self._satisfied(partition)
-            else:
-                yield self._preferred(partition, observed, snapshot.brokers)
+            yield self._decide(partition, observed, snapshot.brokers, tolerated)
 
-    def _preferred(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
-        preferred = observed.replicas[0]
-        leader = "has no leader" if observed.leader is None else f"is led by {observed.leader}"
-        if preferred in alive and preferred in observed.in_sync:
-            reason = f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
-            return self._election(partition, observed, reason)
-        missing = "is not alive" if preferred not in alive else "is not in sync"
-        return self._waiting(partition, f"{leader}; its preferred leader, broker {preferred}, {missing}")
-
-    def _unclean(self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...]) -> Decision:
-        """Elect only where no leader can return without loss: no in-sync replica is alive."""
-        if observed.leader is not None:
-            return self._satisfied(partition)
-        candidates = [broker for broker in observed.replicas if broker in alive]
-        in_sync = [broker for broker in candidates if broker in observed.in_sync]
-        if in_sync:
-            reason = f"has no leader; broker {in_sync[0]} is alive and in sync, so it will lead without loss"
-            return self._waiting(partition, reason)
-        if not candidates:
-            return self._waiting(partition, "has no leader; no replica is alive")
-        lost = (
-            f"what only {broker_ids(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
-        )
-        reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
-        reason += f"; alive, but not in sync: {broker_ids(candidates)}; {lost}"
-        return self._election(partition, observed, reason)
-
-    def _satisfied(self, partition: TopicPartition) -> Satisfied:
-        return Satisfied(self.address_of(partition.topic, partition.partition))
-
-    def _waiting(self, partition: TopicPartition, reason: str) -> Waiting:
+    def _decide(
+        self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...], tolerated: set[int]
+    ) -> Decision:
         address = self.address_of(partition.topic, partition.partition)
-        return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")
-
-    def _election(self, partition: TopicPartition, observed: ObservedLeadership, reason: str) -> ElectLeader:
+        preferred, unclean = observed.replicas[0], self.spec.election is Election.UNCLEAN
+        if observed.leader is not None and (unclean or observed.leader == preferred or preferred in tolerated):
+            return Satisfied(address)
+        elect, reason = (_unclean if unclean else _preferred)(observed, alive)
+        if not elect:
+            return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")
         return ElectLeader(
-            address=self.address_of(partition.topic, partition.partition),
+            address=address,
             declared_at=self.declared_at,
             reason=reason,
             mode=self.mode,
             partition=partition,
             election=self.spec.election,
-            leader_wanted=observed.replicas[0] if self.spec.election is Election.PREFERRED else None,
+            leader_wanted=None if unclean else preferred,
             seen=observed,
         )
+
+
+def _preferred(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool, str]:
+    """Return whether the first replica can be elected, and why."""
+    preferred = observed.replicas[0]
+    leader = "has no leader" if observed.leader is None else f"is led by {observed.leader}"
+    if preferred in alive and preferred in observed.in_sync:
+        return True, f"{leader}, and broker {preferred}, the first replica, is alive and in sync"
+    missing = "is not alive" if preferred not in alive else "is not in sync"
+    return False, f"{leader}; its preferred leader, broker {preferred}, {missing}"
+
+
+def _unclean(observed: ObservedLeadership, alive: tuple[int, ...]) -> tuple[bool, str]:
+    """Return whether every leader loses records, since no in-sync replica is alive, and why."""
+    candidates = [broker for broker in observed.replicas if broker in alive]
+    in_sync = [broker for broker in candidates if broker in observed.in_sync]
+    if in_sync:
+        return False, f"has no leader; broker {in_sync[0]} is alive and in sync, so it will lead without loss"
+    if not candidates:
+        return False, "has no leader; no replica is alive"
+    lost = f"what only {broker_ids(observed.in_sync)} had is lost" if observed.in_sync else "what is lost is not known"
+    reason = "leaderless in this scan, since when is not known (a restarting broker looks just the same)"
+    return True, f"{reason}; alive, but not in sync: {broker_ids(candidates)}; {lost}"
 
 
 def _brokers_within(tolerance: float, leaderships: Iterable[ObservedLeadership], unknown_count: float) -> set[int]:

@@ -147,7 +147,7 @@ class RetentionFloorSpec(ManifestModel):
     )
 
     def lagging_ms(self, observed_at_ms: int) -> int:
-        """Return the instant `driftAfter` ago, at least 0: -1 asks for the end, -2 for the start."""
+        """Return when `driftAfter` began, at least 0: -1 asks for the end, -2 for the start."""
         return max(0, observed_at_ms - self.drift_after)
 
     def instants_ms(self, observed_at_ms: int) -> tuple[int, ...]:
@@ -231,8 +231,8 @@ class RetentionFloor(Policy):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic that does not qualify.
 
-        A partition of which nothing can go is satisfied without a check of its consumers. Its stable
-        end is at or below the log start, as after a purge past an open transaction.
+        A partition of which nothing can go is satisfied without a check of its consumers. Its
+        stable end is at or below the log start, as after a purge past an open transaction.
         """
         since = self.spec.keep.since
         if since is not None and since > snapshot.observed_at_ms:
@@ -416,7 +416,7 @@ class FloorEvaluator:
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
-    """Return the scan's offset for an instant. Raises SubjectBlocked, also for a negative offset."""
+    """Return the scan's offset for an instant. Raises SubjectBlocked for Unknown and below 0."""
     instant_ms = max(0, instant_ms)
     answer = facts.offsets_at.get(instant_ms, NOT_ASKED)
     if isinstance(answer, Unknown):
