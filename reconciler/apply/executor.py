@@ -16,9 +16,8 @@ from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.operations.attempt import Attempt, StepResult
+from reconciler.operations.attempt import Attempt, ResponseAction, StepResult
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.response import ResponseAction
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
 """The reader of the outcomes has gone, or an unexpected error was raised."""

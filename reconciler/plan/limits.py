@@ -13,7 +13,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Decision, LimitVerdict, Plan, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.limit import Limit
+from reconciler.operations.base import Limit
 from reconciler.policies.cluster import LIMITS, Cluster
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import approximate_duration, format_instant
@@ -38,7 +38,7 @@ def verdicts(
             places.setdefault(policy, decision.declared_at)
             for limit, amount, name, counted in decision.limit_usage():
                 if name not in buckets[limit.id]:
-                    whole = None if limit.whole is None else limit.whole(snapshot, name)
+                    whole = None if limit.total is None else limit.total(snapshot, name)
                     buckets[limit.id][name] = _Bucket(name, whole)
                 buckets[limit.id][name].amounts[policy][counted] += amount
     ordered = sorted(waivers, key=lambda waiver: waiver.address)

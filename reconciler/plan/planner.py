@@ -14,7 +14,7 @@ from reconciler.model.plan import Blocked, Decision, Plan, PolicyInfo, Skipped, 
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
-from reconciler.operations.protection import Protection
+from reconciler.operations.checks import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.policies import Policy

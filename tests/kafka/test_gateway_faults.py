@@ -22,7 +22,7 @@ from reconciler.kafka.session import KafkaSession, WorkerPool
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Unknown
-from reconciler.operations.response import Response, ResponseAction
+from reconciler.operations.attempt import Response, ResponseAction
 from reconciler.sandbox import client
 from reconciler.sandbox.cluster import Cluster
 from tests.fakes.error_table import InterpretingGateway

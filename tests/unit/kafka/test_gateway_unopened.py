@@ -25,7 +25,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Unknown
-from reconciler.operations.response import ResponseAction
+from reconciler.operations.attempt import ResponseAction
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import purge, run

@@ -88,13 +88,13 @@ def test_groups_percent_counts_all_listed_groups() -> None:
     refused = verdict("groupsPercent", *three, facts=snapshot(*groups))
     assert not refused.passed
     assert refused.observed == 75.0
-    assert refused.message.startswith("groupsPercent: groups removed, of those of the cluster: 75 %, the limit is 50 %")
+    assert refused.message.startswith("groupsPercent: share of the cluster's groups removed: 75 %, the limit is 50 %")
 
 
 def test_removals_without_a_listed_group_contradict() -> None:
     result = verdict("groupsPercent", examples.removal("x"), facts=snapshot(group("x", listed=False)))
     assert (result.passed, result.observed) == (False, None)
-    assert "not known (the cluster's groups count 0, which cannot be when some are to be lost)" in result.message
+    assert "not known (the cluster's groups count 0, although one is to be removed)" in result.message
 
 
 def test_unclean_elections_add_up() -> None:
@@ -122,7 +122,7 @@ def test_the_limit_per_topic_applies_to_each_topic() -> None:
     actions = [purge_of(10, of="small"), purge_of(950, of="full", policy="b"), purge_of(900, of="medium", policy="c")]
     refused = verdict("recordsPercentPerTopic", *actions)
     assert (refused.observed, refused.worst) == (95.0, B)
-    assert "records lost, of those of one topic (full): 95 %, the limit is 90 %" in refused.message
+    assert "share of one topic's records removed (full): 95 %, the limit is 90 %" in refused.message
 
 
 def test_vouched_records_do_not_count_but_their_topic_does() -> None:
@@ -161,7 +161,7 @@ def test_a_share_just_above_the_limit_is_rounded_up() -> None:
         (
             "recordsPercentPerTopic",
             snapshot(topic("orders", records=0)),
-            "the records of orders count 0, which cannot be",
+            "the records of orders count 0, although some",
         ),
         (
             "recordsPercent",
@@ -171,7 +171,7 @@ def test_a_share_just_above_the_limit_is_rounded_up() -> None:
         (
             "recordsPercent",
             snapshot(topic("orders"), cluster_records=0),
-            "the cluster's records count 0, which cannot be",
+            "the cluster's records count 0, although some",
         ),
     ],
 )
@@ -232,7 +232,7 @@ def test_large_counts_are_written_out() -> None:
 
 def test_a_limit_is_shown_as_it_was_written() -> None:
     assert verdict("recordsPercentPerTopic", purge_of(500), recordsPercentPerTopic=33.33).message.startswith(
-        "recordsPercentPerTopic: records lost, of those of one topic (orders): 50 %, the limit is 33.33 %"
+        "recordsPercentPerTopic: share of one topic's records removed (orders): 50 %, the limit is 33.33 %"
     )
 
 

@@ -138,7 +138,7 @@ EDITS = [
     ('"commits_lost":12', '"commits_lost":0', "impact.commits_lost is 0"),
     ('"irreversible":true', '"irreversible":false', "irreversible is False"),
     ('"irreversible":true,', "", "it lacks irreversible"),
-    ('"newest_record":[17,4711]', '"newest_record":null', "the evidence of idleness"),
+    ('"newest_record":[17,4711]', '"newest_record":null', "last_activity_ms or newest_record is missing"),
     ('"newest_record":[17,4711]', '"newest_record":{"partition":17,"offset":4711}', "seen.newest_record is"),
     ('"newest_record":[17,4711]', '"newest_record":[17,4711,1]', "seen.newest_record"),
     ('"state":"EMPTY"', '"state":"GONE"', "seen.state is 'GONE'"),
