@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from reconciler import codec
+from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Total
@@ -76,7 +76,7 @@ def create(event: Action | Outcome, **run: Any) -> JournalEntry:
     )
 
 
-_CODEC = codec.Codec(JournalEntry, omit_none=True)
+_CODEC = Codec(JournalEntry, omit_none=True)
 
 
 def dump(entry: JournalEntry) -> str:
@@ -98,8 +98,4 @@ def parse(line: str | bytes) -> JournalEntry:
     try:
         return _CODEC.decode(text.rstrip("\n"))
     except ValueError as error:
-        read = codec.parse(text)
-        version = read.get("v", FORMAT) if isinstance(read, dict) else FORMAT
-        if version != FORMAT:
-            raise ValueError(f"journal format {version!a} is not {FORMAT}: it was written by another version") from None
-        raise ValueError(f"not a journal entry: {error}") from None
+        raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from reconciler import operations
-from reconciler.codec import Codec, compare, document, json_lines, shorten
+from reconciler.codec import Codec, compare, document, is_newer, shorten
 from reconciler.model.action import Mode
 from reconciler.model.bounds import InstantMs, NonEmpty
 from reconciler.model.names import Address
@@ -204,14 +204,9 @@ _CODEC = Codec(_Document)
 
 def dumps(reports: Sequence[DriftReport]) -> str:
     """Return the JSON document of these reports, clusters in the order given."""
-    row = _CODEC.fields(_Document(clusters=tuple(reports)))
-
-    def lines(cluster: dict[str, Any]) -> str:
-        lists = ("policies", "drift", "unread")
-        pieces = ((name, json_lines(value) if name in lists else value) for name, value in cluster.items())
-        return "".join(document(pieces)).rstrip("\n")
-
-    return "".join(document({**row, "clusters": map(lines, row["clusters"])}.items()))
+    fields = _CODEC.fields(_Document(clusters=tuple(reports)))
+    clusters = ("".join(document(cluster)).rstrip("\n") for cluster in fields["clusters"])
+    return "".join(document(fields | {"clusters": clusters}))
 
 
 def read(path: Path) -> tuple[DriftReport, ...]:
@@ -222,11 +217,8 @@ def read(path: Path) -> tuple[DriftReport, ...]:
 def parse(text: str) -> tuple[DriftReport, ...]:
     """Return what `dumps` wrote. Raises ValueError for anything else; a newer minor version may hold more fields."""
     value = _CODEC.validate(text)
-    major, _, minor = value.format_version.partition(".")
-    expected_major, _, expected_minor = FORMAT_VERSION.partition(".")
-    if major != expected_major:
-        raise ValueError(f"format_version is {shorten(value.format_version)}, expected {FORMAT_VERSION}")
-    compare(text, _CODEC.encode(value), newer=minor != expected_minor, exact=False)
+    newer = is_newer(value.format_version, FORMAT_VERSION)
+    compare(text, _CODEC.encode(value), newer=newer, exact=False)
     return value.clusters
 
 
