@@ -9,7 +9,7 @@ from reconciler import pipeline, report
 from reconciler.cli import common, console
 from reconciler.cli.common import Paths
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.journal.entry import dump
+from reconciler.journal.journal import dump
 
 
 @accepts_settings

@@ -1,7 +1,7 @@
 """Reports which subjects of a cluster drift, and since when; as JSON and as Prometheus metrics.
 
-The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a moving floor within its
-`driftAfter`. A subject that could not be read is unread; the report remembers what it was when it was last read.
+The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a moving
+floor within its `driftAfter`. The report remembers what an unread subject was when it was last read.
 """
 
 from collections import Counter, defaultdict
@@ -72,7 +72,7 @@ class PolicyTally:
 class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
-    `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan as it stands.
+    `incomplete`: what the plan could not read at all; `refused`: ids of the limits that refuse the plan.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
@@ -137,18 +137,13 @@ def unreachable_report(
     cluster: str, cluster_id: str, why: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
     """Return the report of a cluster that could not be planned. What drifted before is unread now."""
-    before = _subjects_before(previous, cluster_id)
-    for address, old in before.items():
-        if old.sort != UNREAD:
-            next_step = "see why the cluster could not be read"
-            unread = replace(old, sort=UNREAD, code=UNREAD_CODE, detail=why, next_step=next_step)
-            before[address] = _carry_over(unread, old, observed_at_ms)
+    advice = "see why the cluster could not be read"
+    unread = (
+        _carry_over(replace(old, sort=UNREAD, code=UNREAD_CODE, detail=why, next_step=advice), old, observed_at_ms)
+        for _address, old in sorted(_subjects_before(previous, cluster_id).items())
+    )
     return DriftReport(
-        cluster=cluster,
-        cluster_id=cluster_id,
-        observed_at_ms=observed_at_ms,
-        unread=tuple(before[address] for address in sorted(before)),
-        incomplete=(why,),
+        cluster=cluster, cluster_id=cluster_id, observed_at_ms=observed_at_ms, unread=tuple(unread), incomplete=(why,)
     )
 
 
