@@ -20,7 +20,6 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     PlainSerializer,
-    PlainValidator,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -66,7 +65,7 @@ class Codec(Generic[T]):
         return SchemaValidator(core_schema.tagged_union_schema(choices, self._tag.lower()))
 
     def encode(self, value: T) -> str:
-        """Return the value as one line. Raises ValueError for a field of a wrong type and half a surrogate pair."""
+        """Return the value as one line. Raises ValueError for a wrong type and half a surrogate pair."""
         try:
             written = self._adapters[type(value)].serializer.to_json(
                 value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings="error"
@@ -80,7 +79,7 @@ class Codec(Generic[T]):
         return cast(dict[str, Any], json.loads(self.encode(value)))
 
     def validate(self, text: str) -> T:
-        """Return the value of a text that the caller then passes to `compare`. Raises ValueError naming the field."""
+        """Return the value of a text that the caller then passes to `compare`. Raises ValueError."""
         try:
             return cast(T, self._validator.validate_json(text))
         except ValidationError as error:
@@ -96,7 +95,7 @@ class Codec(Generic[T]):
         return value
 
     def schema(self, schema_id: str, title: str, **lists: "Codec[Any]") -> Schema:
-        """Return the JSON Schema of a document with the fields of this codec's class and lists of other values.
+        """Return the JSON Schema of a document: the fields of this codec's class, then lists of others.
 
         No object forbids further fields: a newer minor version may add some.
         """
@@ -109,7 +108,7 @@ class Codec(Generic[T]):
         return {"$schema": DIALECT, "$id": schema_id, **schema, "title": title, "$defs": definitions}
 
     def schemas(self) -> tuple[list[Schema], Schema]:
-        """Return the JSON Schema of each class as it is written, and the definitions that they refer to."""
+        """Return the JSON Schema of each class as it is written, and the definitions in common."""
         definitions: Schema = {}
         schemas = []
         for adapter in self._adapters.values():
@@ -120,7 +119,7 @@ class Codec(Generic[T]):
 
 
 def compare(text: str, written: str, *, newer: bool = False, exact: bool = True) -> None:
-    """Raise ValueError with the first difference between a valid text and its value as this program writes it.
+    """Raise ValueError with the first difference of a valid text from what this program writes.
 
     `newer`: more fields are accepted. `exact` False: other spaces and escapes are accepted.
     """
@@ -134,9 +133,10 @@ def compare(text: str, written: str, *, newer: bool = False, exact: bool = True)
 
 
 def is_newer(version: str, known: str) -> bool:
-    """Return whether a format version is another minor one. Raises ValueError for another major version."""
-    if version.partition(".")[0] != known.partition(".")[0]:
-        raise ValueError(f"format_version is {shorten(version)}, this program reads {known.partition('.')[0]}.x")
+    """Return whether a format version is another minor one. Raises ValueError for another major one."""
+    major = known.partition(".")[0]
+    if version.partition(".")[0] != major:
+        raise ValueError(f"format_version is {shorten(version)}, this program reads {major}.x")
     return version != known
 
 
@@ -169,7 +169,7 @@ def document(fields: Mapping[str, Any]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Record:
-    """How pydantic reads and writes one dataclass: each field by its type and bounds, then the derived values."""
+    """How pydantic reads and writes a dataclass: each field by its type and bounds, then derived values."""
 
     shared: bool
     omit_none: bool
@@ -178,18 +178,16 @@ class _Record:
         hints = get_type_hints(source, include_extras=True)
         fields = []
         for field in dataclasses.fields(source):
-            name = _name(field, hints[field.name])
-            schema = handler.generate_schema(self._form(hints[field.name]))
+            hint, name = hints[field.name], field.metadata.get("name", field.name)
+            name = name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
+            schema = handler.generate_schema(self._form(hint))
             if self.omit_none and field.default is not dataclasses.MISSING:
                 schema = core_schema.with_default_schema(schema, default=field.default)
             fields.append(
                 core_schema.dataclass_field(field.name, schema, validation_alias=name, serialization_alias=name)
             )
-        arguments = core_schema.dataclass_args_schema(
-            source.__name__,
-            fields,
-            computed_fields=[self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())],
-        )
+        computed = [self._computed(source, name, handler) for name in getattr(source, "DERIVED", ())]
+        arguments = core_schema.dataclass_args_schema(source.__name__, fields, computed_fields=computed)
         description = " ".join(inspect.cleandoc(source.__doc__ or "").partition("\n\n")[0].split())
         return core_schema.dataclass_schema(
             source,
@@ -243,53 +241,43 @@ class _WithoutTitles(GenerateJsonSchema):
 _share = lru_cache(maxsize=4096, typed=True)(lambda value: value)
 
 
-def _name(field: "dataclasses.Field[Any]", hint: Any) -> str:
-    name: str = field.metadata.get("name", field.name)
-    return name.removesuffix("_ms") if InstantMs in (hint, *get_args(hint)) else name
-
-
 def _bounded(kind: type, bounds: Bounds) -> Any:
     if kind is int:
         return Annotated[int, Field(ge=bounds.low, le=bounds.high)]
     return Annotated[kind, Field(min_length=bounds.low, max_length=bounds.high)]
 
 
-def _parse_instant(value: object) -> int:
+def _parse_instant(value: str) -> int:
     try:
-        if isinstance(value, str):
-            return (datetime.fromisoformat(value).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return (datetime.fromisoformat(value).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        pass
-    raise ValueError("expected an instant such as 2026-11-21T10:00:00Z")
+        raise ValueError("expected an instant such as 2026-11-21T10:00:00Z") from None
 
 
-def _parse_address(value: object) -> Address:
-    if not isinstance(value, str):
-        raise ValueError("expected an address")
+def _parse_address(value: str) -> Address:
     address = Address.parse(value)
     return Address(_share(address.kind), _share(address.policy), _share(address.name), address.partition)
 
 
-def _parse_number(value: object) -> float:
-    if type(value) is not int and type(value) is not float:
-        raise ValueError("expected a number")
-    if value - value != 0:
+def _check_number(value: Any) -> Any:
+    """Return the number itself: an int stays an int, so that it is written as the same text again."""
+    if type(value) not in (int, float) or value - value != 0:
         raise ValueError("expected a finite number")
-    return value  # an int stays an int, so that it is written as the same text again
+    return value
 
 
-def _form(parse: Callable[[object], Any], write: Callable[[Any], Any], **schema: Any) -> Any:
-    written = Any if write is _parse_number else str
-    return Annotated[Any, PlainValidator(parse), PlainSerializer(write, return_type=written), WithJsonSchema(schema)]
+def _form(kind: Any, parse: Callable[[Any], Any], write: Callable[[Any], Any], **schema: Any) -> Any:
+    return Annotated[kind, AfterValidator(parse), PlainSerializer(write, return_type=kind), WithJsonSchema(schema)]
 
 
 _FORMS: Mapping[Any, Any] = {
     int: _bounded(*get_args(Int64)),
-    float: _form(_parse_number, _parse_number, type="number"),
+    float: _form(Any, _check_number, _check_number, type="number"),
     InstantMs: _form(
-        _parse_instant, format_exact_instant, type="string", format="date-time", examples=["2026-11-21T10:00:00Z"]
+        str, _parse_instant, format_exact_instant, type="string", format="date-time", examples=["2026-11-21T10:00:00Z"]
     ),
     Address: _form(
+        str,
         _parse_address,
         str,
         type="string",
@@ -331,7 +319,7 @@ def _reason(error: ValidationError, *, tagged: bool) -> str:
 
 
 def _difference(read: Any, written: Any, path: str, *, newer: bool) -> str:
-    """Return the first difference between two JSON values; empty: none. `newer`: `read` may have more fields."""
+    """Return the first difference of two JSON values; empty: none. `newer`: `read` may have more fields."""
     name = path or "it"
     if type(read) is dict and type(written) is dict:
         if missing := written.keys() - read.keys():
