@@ -81,19 +81,19 @@ class Header:
             raise ValueError(f"plan_digest is {shorten(self.plan_digest)}, expected sha256: and 64 hexadecimal digits")
 
     def plan(self, decisions: Iterable[Decision]) -> Plan:
-        """Return the plan of this header and these decisions. Raises ValueError for two decisions about one subject."""
+        """Return the plan with these decisions. Raises ValueError for two decisions about one subject."""
         return Plan(decisions=sort_decisions(decisions), **{name: getattr(self, name) for name in _OF_PLAN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile(Header):
-    """A plan file. The complete file is read and checked again each time its actions are read to their end."""
+    """A plan file. The file is read and checked again each time its actions are read to their end."""
 
     path: Path
 
     @property
     def actions(self) -> Iterator[Action]:
-        """In address order, one in memory at a time. Raises PlanUnusable, at the latest after the last, where the file changed."""
+        """In address order, one in memory at a time. Raises PlanUnusable where the file changed."""
         with _opened(self.path) as (header, decisions):
             if _plan_file(self.path, header) != self:
                 raise ValueError("it is not the file that it was a moment ago")
@@ -101,7 +101,7 @@ class PlanFile(Header):
 
 
 SavedPlan = Plan | PlanFile
-"""A plan in memory, or one whose actions stream from its file. Both hold their actions in address order."""
+"""A plan in memory, or one whose actions stream from its file; both in address order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class SatisfiedRow:
 class Totals:
     """What a header says of the decisions that follow it: `add` each of them.
 
-    `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and `unbounded` (how many actions
-    may remove any number of records) are of the actions. `digest`: sha256 over a line of JSON for format and cluster, and one for
-    what each action binds.
+    `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
+    `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
+    line of JSON for format and cluster, and one for what each action binds.
     """
 
     def __init__(self, cluster_id: str) -> None:
@@ -207,8 +207,8 @@ def action_row(action: Action) -> dict[str, Any]:
 def lines(plan: Plan) -> Iterator[str]:
     """Yield the plan file's text piece by piece. Never holds more than one decision.
 
-    Raises ValueError for a plan that no file can hold: decisions out of address order, an address that its text does not give
-    back, a number that is not finite.
+    Raises ValueError for a plan that no file can hold: decisions out of address order, an address that
+    its text does not give back, a number that is not finite.
     """
     totals, codecs = Totals(plan.cluster_id), _codecs(operations.OPERATIONS)
     present = set()
@@ -255,7 +255,7 @@ def schema() -> Schema:
 
 
 def read(path: Path) -> Plan:
-    """Return the plan. Raises PlanUnusable for a file that cannot be read, is cut, edited, or of an unknown format major."""
+    """Return the plan. Raises PlanUnusable for a file that is unreadable, cut, edited or of another major."""
     collects = gc.isenabled()
     with _opened(path) as (header, decisions):
         gc.disable()  # decisions hold no cycles, and the collector would visit all of them again and again
