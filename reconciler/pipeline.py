@@ -14,8 +14,7 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.errors import ExitCode, JournalUnavailable, WrongCluster
 from reconciler.journal import journal
-from reconciler.journal.entry import JournalEntry
-from reconciler.journal.journal import ActionJournal
+from reconciler.journal.journal import ActionJournal, JournalEntry
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
@@ -142,18 +141,20 @@ def apply(planned: Plan, run: Run, *, dry_run: bool = False, tuning: Tuning | No
     digest = plan_file.digest(planned)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
     intents = journal.interrupted_actions(action_journal, digest)
-    if message := journal.progress_message(intents):
-        run.progress(message)
+    if intents:
+        run.progress(journal.progress_message(intents))
     run.progress("rechecking every action")
     checked_at_ms = wall_clock_ms()
     snapshot = _scan(run, recheck.scan_request(planned), checked_at_ms, action_journal)
     checked = recheck.recheck(planned, cluster, run.manifests.waivers, snapshot, now_ms=checked_at_ms)
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    rechecked, ended_intents = journal.annotate_interrupted(checked.outcomes, intents)
+    rechecked = tuple(journal.annotate_interrupted(outcome, intents) for outcome in checked.outcomes)
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in checked.remaining]
         return _result(planned, run, (*rechecked, *outcomes), refused=refused)
+    # the journal would otherwise show these actions as open for ever
+    ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
     with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
         action_journal.record_outcomes(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
     context = ApplyContext(

@@ -1,7 +1,7 @@
 """Lines of the journal in a Kafka topic, which outlives the machine that ran the reconciler.
 
 Decided here: a line counts as stored when all in-sync replicas have it, and only `create_topic` creates
-the topic. What the lines say is decided in journal/entry.py.
+the topic. What the lines say is decided in journal/journal.py.
 """
 
 import contextlib

@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from reconciler import operations
-from reconciler.codec import Codec, compare, document, json_lines, shorten
+from reconciler.codec import Codec, compare, document, is_newer, shorten
 from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
 from reconciler.model.bounds import InstantMs, NonEmpty
@@ -132,18 +132,18 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
 def unreachable_report(
     cluster: str, cluster_id: str, reason: str, *, observed_at_ms: int, previous: Iterable[DriftReport] = ()
 ) -> DriftReport:
-    """Return the report of a cluster that could not be planned. Earlier drift is unread now."""
+    """Return the report of a cluster that could not be planned. What drifted before is unread now."""
     before = _subjects_before(previous, cluster_id)
-    next_step = "see why the cluster could not be read"
-    for address, old in before.items():
-        if old.sort != UNREAD:
-            unread = replace(old, sort=UNREAD, code="B103", detail=reason, next_step=next_step)
-            before[address] = _carry_over(unread, before, observed_at_ms)
+    advice = "see why the cluster could not be read"
+    unread = (
+        _carry_over(replace(old, sort=UNREAD, code="B103", detail=reason, next_step=advice), before, observed_at_ms)
+        for _address, old in sorted(before.items())
+    )
     return DriftReport(
         cluster=cluster,
         cluster_id=cluster_id,
         observed_at_ms=observed_at_ms,
-        unread=tuple(before[address] for address in sorted(before)),
+        unread=tuple(unread),
         incomplete=(reason,),
     )
 
@@ -198,14 +198,9 @@ _CODEC = Codec(_Document)
 
 def dumps(reports: Sequence[DriftReport]) -> str:
     """Return the JSON document of these reports, clusters in the order given."""
-    row = _CODEC.fields(_Document(clusters=tuple(reports)))
-
-    def lines(cluster: dict[str, Any]) -> str:
-        lists = ("policies", "drift", "unread")
-        pieces = ((name, json_lines(value) if name in lists else value) for name, value in cluster.items())
-        return "".join(document(pieces)).rstrip("\n")
-
-    return "".join(document({**row, "clusters": map(lines, row["clusters"])}.items()))
+    fields = _CODEC.fields(_Document(clusters=tuple(reports)))
+    clusters = ("".join(document(cluster)).rstrip("\n") for cluster in fields["clusters"])
+    return "".join(document(fields | {"clusters": clusters}))
 
 
 def read(path: Path) -> tuple[DriftReport, ...]:
@@ -216,11 +211,8 @@ def read(path: Path) -> tuple[DriftReport, ...]:
 def parse(text: str) -> tuple[DriftReport, ...]:
     """Return what `dumps` wrote. A newer minor version may hold more fields. Raises ValueError."""
     value = _CODEC.validate(text)
-    major, _, minor = value.format_version.partition(".")
-    expected_major, _, expected_minor = FORMAT_VERSION.partition(".")
-    if major != expected_major:
-        raise ValueError(f"format_version is {shorten(value.format_version)}, expected {FORMAT_VERSION}")
-    compare(text, _CODEC.encode(value), newer=minor != expected_minor, exact=False)
+    newer = is_newer(value.format_version, FORMAT_VERSION)
+    compare(text, _CODEC.encode(value), newer=newer, exact=False)
     return value.clusters
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from reconciler.codec import document, json_lines
+from reconciler.codec import document
 from reconciler.model.action import Action
 from reconciler.model.names import format_address, format_subject
 from reconciler.operations.base import Operation
@@ -112,9 +112,9 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
         "old": _identity(comparison.old),
         "new": _identity(comparison.new),
         "summary": comparison.tally,
-        "entries": json_lines(entries),
+        "entries": entries,
     }
-    return document(fields.items())
+    return document(fields)
 
 
 def _identity(side: SavedPlan) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.journal.entry import Event, JournalEntry, parse
+from reconciler.journal.journal import Event, JournalEntry, parse
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
@@ -134,4 +134,4 @@ def wait_for_first_batch(process: subprocess.Popen[str], timeout_s: float) -> No
 def read_journal(scenario: ApplyScenario, *arguments: str) -> list[JournalEntry]:
     result = reconciler(scenario.folder, "journal", "-o", "json", *arguments)
     assert result.returncode == 0, result.stderr
-    return [parse(line) for line in result.stdout.splitlines()]
+    return [parse(line.encode()) for line in result.stdout.splitlines()]
