@@ -1,4 +1,4 @@
-"""Reads `__consumer_offsets` with a plain consumer and reduces it per group: `schemas.COMMIT_LOG`.
+"""Reads `__consumer_offsets` with a plain consumer and reduces it per group.
 
 Decided here: which records count as activity (all). Uncommitted records are read on purpose: a commit in
 an open transaction is activity, and the transaction must not make the groups behind it look idle.
@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import Message
 
 from reconciler.kafka.consumer_offsets_records import (
@@ -19,7 +18,6 @@ from reconciler.kafka.consumer_offsets_records import (
     decode_protocol_type,
     topic_id_text,
 )
-from reconciler.kafka.schemas import COMMIT_LOG
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topic_reader import read_ends, read_records
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
@@ -52,10 +50,14 @@ def read_commit_log(
     *,
     origins: Mapping[str, Collection[str]] | None = None,
     limit_s: float | None = None,
-) -> pa.RecordBatch:
-    """Everything that these partitions of the log say, reduced per group.
+) -> list[dict[str, Any]]:
+    """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
 
-    Never raises for a broker that is away. `origins`: topic ids only of these groups on these topics;
+    Group and topic: a topic id that the group's commits on the partition were made for, with the newest
+    offset committed under it (`topic_id` None: by a value version without ids). Group only: its newest
+    activity, where its newest record is, the type that its records suggest, whether any of its keys is
+    still set, and the number of set commit keys. Neither: one partition of the log, with its number of
+    records, of skipped ones (unknown key types) and of malformed ones (`garbled`), or an error. Never raises for a broker that is away. `origins`: topic ids only of these groups on these topics;
     None: of all. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
@@ -71,7 +73,7 @@ def read_commit_log(
         rows.append({"log_partition": number, **counts, "error": errors.get(number)})
         rows += ({"log_partition": number, **activity} for activity in log.activities())
         rows += log.origins(origins)
-    return pa.RecordBatch.from_pylist(rows, schema=COMMIT_LOG)
+    return rows
 
 
 def log_sizes(session: KafkaSession, partitions: Sequence[PartitionFacts]) -> dict[int, int]:

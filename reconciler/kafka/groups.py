@@ -155,6 +155,16 @@ def read_commits(
         yield {group: _commits(read.get(group, NAMELESS)) for group in part}
 
 
+def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
+    """The row of a group: the counts and the fingerprint of its commits, or an error."""
+    return {"group": group, **({"error": commits.reason} if isinstance(commits, Unknown) else _summary(commits))}
+
+
+def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
+    topics = {topic for topic, _, _ in commits}
+    return {"commits": len(commits), "commit_topics": len(topics), "fingerprint": fingerprint(commits)}
+
+
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
     """A group of which no fact could be read."""
     return GroupFacts(
@@ -268,12 +278,7 @@ def _with_commits(facts: GroupFacts, positions: Positions | Unknown) -> GroupFac
     commits = _commits(positions)
     if isinstance(commits, Unknown):
         return replace(facts, commits=commits, commit_topics=commits, fingerprint=commits)
-    return replace(
-        facts,
-        commits=len(commits),
-        commit_topics=len({topic for topic, _, _ in commits}),
-        fingerprint=fingerprint(commits),
-    )
+    return replace(facts, **_summary(commits))
 
 
 def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:

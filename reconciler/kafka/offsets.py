@@ -23,7 +23,7 @@ NO_RECORD = -1
 """The answer to a query by timestamp: every record is older. To DeleteRecords it means "everything"."""
 
 UNKNOWN_LEADER = -1
-LOG_START, STABLE_END, HIGH_WATERMARK = "log start", "stable end", "high watermark"
+LOG_START, STABLE_END, HIGH_WATERMARK = "log_start", "stable_end", "high_watermark"
 
 _PARTITIONS_PER_CALL = 1_000
 _UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT})
@@ -76,8 +76,6 @@ class OffsetQuery(NamedTuple):
     leader: int
 
 
-Answers = Mapping[OffsetQuery, int | Unknown]
-
 _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
     LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
     HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
@@ -85,8 +83,11 @@ _SPECS: Mapping[str | int, tuple[OffsetSpec, IsolationLevel]] = {
 }
 
 
-def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Answers:
-    """All requested offsets. Never raises for a broker that is away."""
+def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
+    """A row per requested partition: its offsets, and as `error` why one is None.
+
+    `offsets_at`: the offset at each of `instants`. Never raises for a broker that is away.
+    """
     answers = _query_ends(session, requests)
     # Only now: "no record at or after" refers to the ends that were just answered (traps 2 and 12).
     by_time = [
@@ -96,7 +97,29 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> A
         if isinstance(answers.get(request.query(STABLE_END, number)), int)
         for instant in request.instants
     ]
-    return answers | _query(session, by_time, lowest=NO_RECORD)
+    answers |= _query(session, by_time, lowest=NO_RECORD)
+    rows = []
+    for request in requests:
+        for number in request.partitions:
+            ends = {end: answers[request.query(end, number)] for end in request.ends}
+            at = [answers.get(request.query(instant, number)) for instant in request.instants]
+            facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
+            errors = [f"{what.replace('_', ' ')}: {fact.reason}" for what, fact in facts if isinstance(fact, Unknown)]
+            rows.append(
+                {
+                    "topic": request.topic,
+                    "partition": number,
+                    **{end: _known(fact) for end, fact in ends.items()},
+                    "instants": request.instants,
+                    "offsets_at": [_known(fact) for fact in at],
+                    "error": f"{errors[0]} (leader {request.leader})" if errors else None,
+                }
+            )
+    return rows
+
+
+def _known(answer: int | Unknown | None) -> int | None:
+    return answer if isinstance(answer, int) else None
 
 
 def read_watermarks(

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import Commit, read_commits
+from reconciler.kafka.groups import Commit, commit_row, read_commits
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
-from reconciler.kafka.schemas import COMMIT_LOG, GROUP_COMMITS, PARTITIONS, commit_batch, offset_batch
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.model.snapshot import Unknown
+from reconciler.scan.columns import columns, struct
 from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
@@ -44,23 +44,12 @@ COLUMNS: Mapping[int, Sequence[str]] = {
 }
 """The columns of each kind of subject in the result; the query collects `readers` and `origins`."""
 
-_READER = pa.struct([("group", pa.string()), ("committed", pa.int64()), ("named", pa.bool_())])
-_ORIGIN = pa.struct([("group", pa.string()), ("committed", pa.int64()), ("id", pa.string())])
-FACTS = pa.schema(
-    [
-        pa.field("subject", pa.int32(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("number", pa.int32(), nullable=False),
-        *(PARTITIONS.field(name) for name in _OFFSETS),
-        # a reader of a partition; without a committed offset it is implied to stand at the log start
-        pa.field("reader", _READER),
-        # the commit log's entry of a named reader
-        pa.field("origin", _ORIGIN),
-        pa.field("needed", pa.bool_()),
-        *(GROUP_COMMITS.field(name) for name in COMMITS),
-        *(COMMIT_LOG.field(name) for name in (*_ACTIVITY, *_COUNTS)),
-        pa.field("unread", pa.int64()),
-    ]
+FACTS = columns(
+    " ".join(["subject! name! number!", *_OFFSETS, "reader origin needed", *COMMITS, *_ACTIVITY, *SUMS]),
+    # A reader of a partition; without a committed offset it is implied to stand at the log start.
+    reader=struct("group committed named"),
+    # The commit log's entry of a named reader.
+    origin=struct("group committed id"),
 )
 
 _LEAST_S = 5.0
@@ -140,7 +129,7 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
     full = {(request.topic, number) for request in requests if request.full for number in request.partitions}
     records: Counter[str] = Counter()
     unread: Counter[str] = Counter()
-    rows = offset_batch(requests, read_offsets(session, requests)).to_pylist()
+    rows = read_offsets(session, requests)
     for row in rows:
         topic, start, end = row["topic"], row["log_start"], row["high_watermark"]
         known = start is not None and end is not None
@@ -159,9 +148,9 @@ def _read_commits(
     for commits in read_commits(session, groups, isolated=isolated):
         yield _readers(task, commits)
         needed = select_groups(task.groups, commits)
-        rows = commit_batch(commits, topics=()).to_pylist()
+        rows = [commit_row(group, answer) for group, answer in commits.items()]
         yield _rows(GROUP, ({**row, "name": row["group"], "needed": row["group"] in needed} for row in rows))
-        read += sum(row["commits"] or 0 for row in rows)
+        read += sum(row.get("commits", 0) for row in rows)
     yield _rows(RUN, [{"name": "commits", "records": read}])
 
 
@@ -196,16 +185,16 @@ def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
     origins: dict[str, set[str]] = {}
     for topic, named in task.named.items():
-        for group in named:
-            origins.setdefault(group, set()).add(topic)
-    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s).to_pylist()
-    needed = select_groups(task.groups, {row["group"] for row in rows} - {None})
+        for name in named:
+            origins.setdefault(name, set()).add(topic)
+    rows = read_commit_log(session, partitions, origins=origins, limit_s=task.log_limit_s)
+    needed = select_groups(task.groups, {row["group"] for row in rows if "group" in row})
     groups, topic_ids, logs = [], [], []
     for row in rows:
-        group = row["group"]
+        group = row.get("group")
         if group is None:
             logs.append({**row, "name": "commit_log", "number": row["log_partition"]})
-        elif row["topic"] is not None:
+        elif "topic" in row:
             origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
             topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
         elif task.readers or group in needed:
