@@ -63,7 +63,7 @@ class KafkaGateway:
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
-        fetched = fetch(self.session.readers, by_group, timeout_s=self.session.timeout_s)
+        fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
         return {
             (group, partition): _position(fetched[group], partition)
             for group, partitions in by_group.items()
@@ -108,7 +108,7 @@ class KafkaGateway:
         request = sorted(set(groups))
         if not request:
             return {}
-        results = self.session.removers.call(_delete_in_worker, request, timeout_s=self.session.timeout_s)
+        results = self.session.call_worker(_delete_in_worker, request, timeout_s=self.session.timeout_s)
         if results is None:
             crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinators")
             return dict.fromkeys(request, crash)

@@ -17,9 +17,9 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Co
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
-from reconciler.kafka.session import KafkaSession, WorkerPool
+from reconciler.kafka.session import KafkaSession
 from reconciler.model.fingerprint import fingerprint
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
@@ -116,7 +116,7 @@ def read_groups(
     uncertain = tuple(
         group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
-    answer = session.readers.call(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
+    answer = session.call_worker(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
     states, positions = answer or ({}, {})
     facts = {}
     for group in requested:
@@ -129,9 +129,9 @@ def read_groups(
     return facts
 
 
-def fetch(workers: WorkerPool, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
+def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
     """Each group's positions, or why they could not be read."""
-    return {group: answer for group, (answer, _is_final) in _fetch(workers, requested, timeout_s).items()}
+    return {group: answer for group, (answer, _is_final) in _fetch(session, requested, timeout_s).items()}
 
 
 def read_commits(
@@ -322,11 +322,11 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     return known
 
 
-def _fetch(workers: WorkerPool, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
+def _fetch(session: KafkaSession, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
     """A worker process that dies is replaced once: a new client looks up the coordinators again."""
     fetched: _Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
     named = {group: partitions for group, partitions in requested.items() if group}
-    answer = workers.call(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
+    answer = session.call_worker(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
     return fetched if answer is None else fetched | answer[1]
 
 
@@ -338,7 +338,7 @@ def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Po
     while parts and not deadline.passed:
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            fetched |= _fetch(session.readers, dict.fromkeys(part), limit_s)
+            fetched |= _fetch(session, dict.fromkeys(part), limit_s)
         by_coordinator: dict[int, list[str]] = {}
         for group, (_, final) in fetched.items():
             if not final:

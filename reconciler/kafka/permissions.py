@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka.futures import DENIED, GONE, Deadline, batched, failed_with, failure_of
+from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.groups import NO_ANSWER
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, send_descriptions
@@ -220,20 +220,18 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    answer = session.readers.call(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+    answer = session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
 def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        answers: dict[str, Future[Any]] = {}
-        for batch in map(list, batched(part, _PER_CALL)):
-            answers |= client.describe_consumer_groups(
-                batch, include_authorized_operations=True, request_timeout=limit_s
-            )
+        answers: dict[str, Future[Any]] = client.describe_consumer_groups(
+            list(part), include_authorized_operations=True, request_timeout=limit_s
+        )
         return answers
 
-    return _operations(session.read(names, send, deadline=deadline))
+    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline))
 
 
 def _operations(answers: Mapping[str, Future[Any]]) -> Operations:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.futures import GONE, Deadline, batched, failed_with, failure_of
+from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, PartitionFacts, TopicFacts, Unknown
@@ -186,13 +186,11 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in part]
-        calls = [
-            client.describe_configs(list(batch), request_timeout=limit_s) for batch in batched(resources, _PER_CALL)
-        ]
-        return {resource.name: future for call in calls for resource, future in call.items()}
+        answers = client.describe_configs(resources, request_timeout=limit_s)
+        return {resource.name: future for resource, future in answers.items()}
 
     policies: dict[str, frozenset[str] | Unknown] = {}
-    for name, future in session.read(sorted(set(names)), send).items():
+    for name, future in session.read(sorted(set(names)), send, per_call=_PER_CALL).items():
         failure = failure_of(future, right="DESCRIBE_CONFIGS on the topic", prefix="cleanup.policy: ")
         entry = future.result().get("cleanup.policy") if failure is None else None
         if failure is not None:
@@ -238,11 +236,3 @@ def _description(name: str, future: Future[Any]) -> Described | Unknown | None:
     )
     topic = TopicFacts(name=name, topic_id=topic_id, internal=bool(described.is_internal), partitions=len(partitions))
     return topic, partitions
-
-
-def _listed_leader(metadata: Any) -> int | Unknown | None:
-    if metadata.leader >= 0:
-        return int(metadata.leader)
-    if metadata.error is None or metadata.error.code() == KafkaError.LEADER_NOT_AVAILABLE:
-        return None
-    return Unknown(f"leader: {metadata.error.str()}")

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from reconciler.kafka import consumer_offsets, futures
+from reconciler.kafka import futures
 from reconciler.kafka.groups import GroupListing, list_groups
 from reconciler.kafka.offsets import read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topic_reader import read_ends
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
@@ -145,8 +146,10 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     count = topics.topics[COMMIT_LOG_TOPIC].partitions
     if isinstance(count, Unknown):
         return CommitLog(missing=count)
-    led = [facts for facts in topics.partitions[COMMIT_LOG_TOPIC] if isinstance(facts.leader, int)]
-    return CommitLog(partitions=count, sizes=consumer_offsets.log_sizes(session, led))
+    partitions = topics.partitions[COMMIT_LOG_TOPIC]
+    with_leader = [facts.partition.partition for facts in partitions if isinstance(facts.leader, int)]
+    sizes = {number: ends.size for number, ends in read_ends(session, COMMIT_LOG_TOPIC, with_leader).items()}
+    return CommitLog(partitions=count, sizes=sizes)
 
 
 def _divide(

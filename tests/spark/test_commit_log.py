@@ -12,8 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.consumer_offsets_records import log_partition
+from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topic_reader import read_records
