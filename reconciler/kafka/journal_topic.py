@@ -55,7 +55,8 @@ class JournalTopic:
             try:
                 # A producer creates a missing topic where the brokers allow it; no client setting forbids it.
                 self._partitions()
-                self._producer = self._producer or connect.producer(
+                self._producer = self._producer or connect.create(
+                    Producer,
                     self._session.connection,
                     {
                         "acks": "all",

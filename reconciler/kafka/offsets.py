@@ -221,7 +221,7 @@ def _is_final(lowest: int) -> Callable[[Future[Any]], bool]:
 
 
 def _offset(future: Future[Any], lowest: int, timeout_s: float) -> int | Unknown:
-    failure = failure_of(future, right="DESCRIBE on the topic", late=f"no answer within {timeout_s:.0f} s")
+    failure = failure_of(future, right="DESCRIBE on the topic", unanswered=f"no answer within {timeout_s:.0f} s")
     if failure is not None:
         return failure
     offset = int(future.result().offset)

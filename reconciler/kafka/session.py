@@ -85,7 +85,7 @@ class KafkaSession:
         with self._lock:
             client = self._clients.get(purpose)
             if client is None:
-                client = self._clients[purpose] = connect.admin(self.connection, tuning)
+                client = self._clients[purpose] = connect.create(AdminClient, self.connection, tuning)
             client.poll(0)
             return client
 
@@ -95,7 +95,7 @@ class KafkaSession:
         with self._lock:
             client = self._idle_deleters.pop() if self._idle_deleters else None
         if client is None:
-            client = connect.admin(self.connection)
+            client = connect.create(AdminClient, self.connection)
         client.poll(0)
         try:
             yield client

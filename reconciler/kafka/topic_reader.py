@@ -5,9 +5,9 @@ Decided here: when a partition counts as read (up to the high watermark at the s
 
 from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from reconciler.kafka.connect import consumer
+from reconciler.kafka.connect import create, read_timeouts
 from reconciler.kafka.futures import Deadline, reason_of
 from reconciler.kafka.offsets import UNKNOWN_LEADER, OffsetsRequest, Watermarks, read_watermarks
 from reconciler.kafka.session import KafkaSession
@@ -21,6 +21,18 @@ _FETCH: Mapping[str, str | int | float] = {
     "max.partition.fetch.bytes": 8 * 1024 * 1024,
     "queued.max.messages.kbytes": 128 * 1024,
     "queued.min.messages": 200_000,
+}
+_SETTINGS = {
+    # The library requires one. No client joins or commits under it, so the group never exists.
+    "group.id": "kafka-reconciler-reader",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    # Without the records of open transactions, the groups behind one looked idle.
+    "isolation.level": "read_uncommitted",
+    # A follower would answer a client of its rack, and it may be behind the leader.
+    "client.rack": "",
+    "enable.partition.eof": True,
 }
 
 
@@ -57,7 +69,7 @@ def read_records(
             starts[number], unfinished[number] = start, end
     if not unfinished:
         return errors
-    client = consumer(session.connection, _FETCH)
+    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **_FETCH}, _SETTINGS)
     idle = session.deadline()
     limit = Deadline.after(float("inf") if limit_s is None else limit_s)
     try:
@@ -87,7 +99,7 @@ def read_records(
                     client.pause([TopicPartition(topic, number)])
     finally:
         client.close()
-    late = f"no data for {session.timeout_s:.0f} s"
+    reason = f"no data for {session.timeout_s:.0f} s"
     if limit_s is not None and not idle.passed:
-        late = f"not done after {limit_s:.0f} s"
-    return errors | dict.fromkeys(unfinished, late)
+        reason = f"not done after {limit_s:.0f} s"
+    return errors | dict.fromkeys(unfinished, reason)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import AclOperation, AdminClient
 
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
@@ -45,8 +45,7 @@ def unopened(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> Any:
         raise ClusterUnreachable(LIMIT)
 
-    for name in ("admin", "producer", "consumer"):
-        monkeypatch.setattr(connect, name, refuse)
+    monkeypatch.setattr(connect, "create", refuse)
 
 
 @pytest.mark.usefixtures("unopened")
@@ -93,7 +92,7 @@ def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(ClusterUnreachable, match="can't start new thread"):
-        connect.admin(Connection(("127.0.0.1:9",), timeout_s=1.0))
+        connect.create(AdminClient, Connection(("127.0.0.1:9",), timeout_s=1.0))
 
 
 def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:

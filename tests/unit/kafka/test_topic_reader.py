@@ -42,7 +42,7 @@ def read(
     monkeypatch: pytest.MonkeyPatch, client: FakeConsumer, ends: dict[int, Watermarks], **options: Any
 ) -> tuple[list[tuple[int, int]], dict[int, str]]:
     """The records of a topic as (partition, offset), and the errors by partition."""
-    monkeypatch.setattr(topic_reader, "consumer", lambda *_arguments: client)
+    monkeypatch.setattr(topic_reader, "create", lambda *_arguments: client)
     session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
     records: list[tuple[int, int]] = []
     errors = read_records(
