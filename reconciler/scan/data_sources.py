@@ -29,11 +29,11 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.scan import requests
-from reconciler.scan.code_archive import add_package
 from reconciler.scan.columns import columns
 from reconciler.scan.export import known_or_none
-from reconciler.scan.requests import CommitsChunk, LogChunk, PartitionsChunk
+from reconciler.scan.requests import Chunk
 from reconciler.scan.scan import describe_log
+from reconciler.scan.session import add_package
 from reconciler.scan.task_rows import is_retry
 
 _CLIENT = "kafka."
@@ -130,7 +130,7 @@ class KafkaPartitions(KafkaSource):
         "topic! partition! log_start stable_end high_watermark instants offsets_at error " + " ".join(_METADATA)
     )
 
-    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[PartitionsChunk, list[Metadata]]]:
+    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Metadata]]]:
         topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
         request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
@@ -141,9 +141,9 @@ class KafkaPartitions(KafkaSource):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
         if metadata:
-            yield PartitionsChunk(()), list(metadata.values())
+            yield Chunk(), list(metadata.values())
 
-    def rows(self, session: KafkaSession, chunk: tuple[PartitionsChunk, list[Metadata]]) -> Iterator[list[Row]]:
+    def rows(self, session: KafkaSession, chunk: tuple[Chunk, list[Metadata]]) -> Iterator[list[Row]]:
         offsets, metadata = chunk
         rows = {(row["topic"], row["partition"]): row for row in read_offsets(session, offsets.requests)}
         leaderless = {"error": "the partition has no leader"}
@@ -159,11 +159,11 @@ class KafkaGroupCommits(KafkaSource):
     NAME = "kafka_group_commits"
     SCHEMA = columns("group! topic partition committed commits commit_topics fingerprint error")
 
-    def chunks(self, session: KafkaSession, options: Options) -> list[CommitsChunk]:
+    def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
         listing = _complete(list_groups(session, hidden=False))
         return requests.commit_chunks(requests.select_groups([GroupRequest(groups=options.groups)], listing.groups))
 
-    def rows(self, session: KafkaSession, chunk: CommitsChunk) -> Iterator[list[Row]]:
+    def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for read in read_commits(session, chunk.groups, isolated=is_retry()):
             yield [
                 {"group": group, "topic": topic, "partition": partition, "committed": committed}
@@ -181,15 +181,15 @@ class KafkaCommitLog(KafkaSource):
         "records skipped garbled error"
     )
 
-    def chunks(self, session: KafkaSession, options: Options) -> list[LogChunk]:  # noqa: ARG002 - of every source
+    def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:  # noqa: ARG002 - of every source
         log = describe_log(session, _complete(list_topics(session)))
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
         return requests.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes))
 
-    def rows(self, session: KafkaSession, chunk: LogChunk) -> Iterator[list[Row]]:
-        yield read_commit_log(session, chunk.partitions)
+    def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
+        yield read_commit_log(session, chunk.log)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)

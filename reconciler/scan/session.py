@@ -1,25 +1,30 @@
 """The Spark session: started in the background, silent, stopped without leaving a JVM behind.
 
-Decided here: how a local driver is tuned, and the message of a failed start. jvm.py runs the process,
-code_archive.py ships our code to the executors, query.py runs in the session.
+Decided here: how a local driver is tuned, how our code gets to the executors, and the message of a
+failed start. jvm.py runs the process, query.py runs in the session.
 """
 
 import atexit
+import hashlib
+import io
 import logging
 import os
 import re
 import socket
 import sys
+import tempfile
 import threading
+import zipfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import reconciler
 from reconciler.errors import ScanFailed
 from reconciler.kafka import futures
-from reconciler.scan.code_archive import add_package
 from reconciler.scan.jvm import FLAGS, FLAGS_PROPERTY, Jvm, start_jvm
 
 if TYPE_CHECKING:
@@ -34,6 +39,8 @@ _ABANDON_LIMIT_S = 5.0
 _ALIVE_LIMIT_S = 5.0
 _STOP_LIMIT_S = 5.0
 _HURRIED_S = 2.0
+_PACKAGES = ("kafka", "model", "scan", "text")
+"""What the tasks import of this program."""
 
 # Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by then. Mixed
 # with the first run's shuffle output, a subject could be there twice or not at all. These settings compare
@@ -315,3 +322,39 @@ def _release_remote(session: "SparkSession") -> None:
 def first_line(error: BaseException) -> str:
     """The first line of a Java or gRPC error; the other lines are the stack."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def add_package(session: "SparkSession") -> None:
+    """Put this package's code on the path of every Python worker, as a zip of the running files.
+
+    Executors need confluent-kafka and pyarrow (docs/scan.md), but not this package. The file's name
+    contains a hash of its content: a warm server may still have another version.
+    """
+    from pyspark import SparkFiles
+    from pyspark.sql.session import SparkSession as Classic
+
+    data = archive()
+    with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as temporary:
+        folder = Path(temporary)  # for a Connect server, which copies the content
+        if isinstance(session, Classic):
+            # Executors fetch the file with their first task, and after every restart: it stays as long as the
+            # context. Not in the folder of the context's files itself: Spark would take it for one of those.
+            folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
+            folder.mkdir(exist_ok=True)
+        path = folder / f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
+        path.write_bytes(data)
+        session.addArtifacts(str(path), pyfile=True)
+
+
+def archive() -> bytes:
+    """A zip of the readers and the model. The same content gives the same bytes."""
+    root = Path(reconciler.__file__).parent
+    files = [root / "__init__.py", root / "errors.py"]
+    for package in _PACKAGES:
+        files += sorted((root / package).rglob("*.py"))
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archived:
+        for file in files:
+            # ZipInfo has a fixed default time.
+            archived.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
+    return target.getvalue()

@@ -23,7 +23,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
 from reconciler.model.snapshot import Unknown
 from reconciler.scan.columns import columns, struct
-from reconciler.scan.requests import Chunk, CommitsChunk, LogChunk, PartitionsChunk, select_groups
+from reconciler.scan.requests import Chunk, select_groups
 
 PARTITION, GROUP, TOPIC, RUN = range(4)
 """The subject of a row."""
@@ -76,7 +76,7 @@ class ScanTask:
 def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over a range, in a Python worker of Spark: each id is the number of a chunk.
 
-    code_archive.py puts everything that this module imports on the workers' path.
+    session.py puts everything that this module imports on the workers' path.
     """
     # Garbage collection took a third of the time.
     with gc_paused():
@@ -116,13 +116,12 @@ def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.R
     # At least a few seconds: an executor whose clock is ahead still gets answers from healthy brokers.
     remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
-        match chunk:
-            case PartitionsChunk(requests):
-                yield from _read_partitions(session, requests)
-            case CommitsChunk(groups):
-                yield from _read_commits(session, task, groups, isolated=isolated)
-            case LogChunk(partitions):
-                yield from _read_log(session, task, partitions)
+        if chunk.requests:
+            yield from _read_partitions(session, chunk.requests)
+        if chunk.groups:
+            yield from _read_commits(session, task, chunk.groups, isolated=isolated)
+        if chunk.log:
+            yield from _read_log(session, task, chunk.log)
 
 
 def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> Iterator[pa.RecordBatch]:
