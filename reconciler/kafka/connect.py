@@ -1,7 +1,7 @@
 """Builds librdkafka clients: no auto-created topics, no log noise, bounded timeouts.
 
-Decided here: properties that no manifest may override, where the library's log goes, and the one-line
-error for a cluster that does not answer.
+Decided here: properties that no manifest may override, where the library's log goes, and the
+one-line error for a cluster that does not answer.
 """
 
 import logging
@@ -72,9 +72,9 @@ def create(
 ) -> Client:
     """Open a client. `settings` win over the connection's properties and the tuning.
 
-    Raises ClusterUnreachable where a property is refused. Futures of an admin client finish without `poll`;
-    the library's log and errors need it. A producer asks brokers to create a missing topic, whatever the
-    configuration: check that the topic exists before writing.
+    Raises ClusterUnreachable where a property is refused. Futures of an admin client finish without
+    `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
+    whatever the configuration: check that the topic exists before writing.
     """
     timeout_ms = max(1_000, int(connection.timeout_s * 1000))
     configuration = {
@@ -87,7 +87,8 @@ def create(
         **(tuning or {}),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
         "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
-        # Without it AdminClient.list_topics("x") creates the topic x. A producer has no such property.
+        # Without it AdminClient.list_topics("x") creates the topic x. A producer has no such
+        # property.
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         **(settings or {}),
     }
@@ -107,7 +108,7 @@ def create(
 
 
 def read_timeouts(connection: Connection) -> Tuning:
-    """Tuning for readers: leave a frozen broker after a third of the timeout, and learn new leaders."""
+    """Tuning for readers: leave a frozen broker after a third of the timeout, learn new leaders."""
     third_ms = max(1_000, int(connection.timeout_s * 1000 / 3))
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
@@ -116,13 +117,14 @@ def cluster_id(connection: Connection) -> str:
     """The cluster's id, which also proves that a broker answers.
 
     Raises ClusterUnreachable within `timeout_s`, in one line: the addresses, the time and the last
-    reason. A failed handshake ends the wait after three seconds: a wrong password does not get right.
+    reason. A failed handshake ends the wait after three seconds: a wrong password does not get
+    right.
     """
     started = time.monotonic()
     errors = ConnectErrors(Deadline.after(connection.timeout_s))
     client = create(AdminClient, connection, read_timeouts(connection), {"error_cb": errors.add})
-    # Not describe_cluster: that waits for the controller, and a KRaft broker names any other broker as
-    # the controller, even a frozen one.
+    # Not describe_cluster: that waits for the controller, and a KRaft broker names any other broker
+    # as the controller, even a frozen one.
     answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
     while not answer.done() and not errors.deadline.passed:
         # The answer ends the wait; only `poll` delivers errors meanwhile.
@@ -142,9 +144,9 @@ def cluster_id(connection: Connection) -> str:
 def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
     """What is wrong with the first certificate that fails the client's checks, and what to do.
 
-    The client library has one message for all reasons, so the handshake is repeated with Python's own TLS.
-    The result only improves an error message; the client library alone decides whether to connect.
-    None: no certificate fails, no server answers, or the client checks nothing.
+    The client library has one message for all reasons, so the handshake is repeated with Python's
+    own TLS. The result only improves an error message; the client library alone decides whether to
+    connect. None: no certificate fails, no server answers, or the client checks nothing.
     """
     properties = connection.properties
     if properties.get("enable.ssl.certificate.verification") == "false":
@@ -181,7 +183,7 @@ class DebugLogger:
     """Sends the library's log lines, dozens per second while a broker is away, to debug only."""
 
     def log(self, _level: int, message: str, *details: object) -> None:
-        """Log at debug level. Same signature as `logging.Logger.log`; the library's level is dropped."""
+        """Log at debug level. The signature of `logging.Logger.log`; its level is dropped."""
         _LOG.debug(message, *details)
 
 
@@ -198,7 +200,7 @@ class ConnectErrors:
         self.certificate = False
 
     def add(self, error: KafkaError) -> None:
-        """Add the newest error. Timeouts and "all brokers down" explain less than earlier errors."""
+        """Add an error. Timeouts and "all brokers down" explain less than earlier errors."""
         text, code = error.str(), error.code()
         kind = next((kind for word, kind in _KINDS.items() if word in text.lower()), "connection failed")
         if code in _HANDSHAKES:

@@ -1,12 +1,12 @@
 """Reads `__consumer_offsets` with a plain consumer, decodes its records and reduces them per group.
 
-Decided here: which records count as activity (all). Uncommitted records are read on purpose: a commit in
-an open transaction is activity, and the transaction must not make the groups behind it look idle. Bytes
-that do not fit their layout exactly raise ValueError; the reader counts them.
+Decided here: which records count as activity (all). Uncommitted records are read on purpose: a
+commit in an open transaction is activity, and the transaction must not make the groups behind it
+look idle. Bytes that do not fit their layout exactly raise ValueError; the reader counts them.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommitKey,
-OffsetCommitValue, GroupMetadataKey, GroupMetadataValue and the Consumer-, Share- and StreamsGroup*Key
-files).
+OffsetCommitValue, GroupMetadataKey, GroupMetadataValue and the Consumer-, Share- and
+StreamsGroup*Key files).
 """
 
 import base64
@@ -32,9 +32,9 @@ GROUP_TYPES: Mapping[int, GroupType | None] = {
 }
 """Known key types with facts of a group. None: the value of the classic metadata tells its type."""
 
-# The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader epoch,
-# an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the topic id).
-# Recognised by its length and these bytes, and read by slices.
+# The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
+# epoch, an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the
+# topic id). Recognised by its length and these bytes, and read by slices.
 _USUAL_LENGTH = 42
 _HEAD, _EMPTY, _TAGS = b"\0\4", slice(14, 15), slice(23, 26)
 _ONE_TOPIC_ID = b"\1\0\x10"
@@ -82,14 +82,15 @@ def read_commit_log(
 ) -> list[dict[str, Any]]:
     """Everything that these partitions of the log say, reduced per group, in three shapes of rows.
 
-    Group and topic: a topic id that the group's commits on the partition were made for, with the newest
-    offset committed under it (`topic_id` None: by a value version without ids). Group only: its newest
-    activity, where its newest record is, the type that its records suggest, whether any of its keys is
-    still set, and the number of set commit keys. Neither: one partition of the log, with its number of
-    records, of skipped ones (unknown key types) and of malformed ones (`garbled`), or an error.
+    Group and topic: a topic id that the group's commits on the partition were made for, with the
+    newest offset committed under it (`topic_id` None: by a value version without ids). Group only:
+    its newest activity, where its newest record is, the type that its records suggest, whether any
+    of its keys is still set, and the number of set commit keys. Neither: one partition of the log,
+    with its number of records, of skipped ones (unknown key types) and of malformed ones
+    (`garbled`), or an error.
 
-    Never raises for a broker that is away. `origins`: topic ids only of these groups on these topics;
-    None: of all. `limit_s`: as of `read_records`.
+    Never raises for a broker that is away. `origins`: topic ids only of these groups on these
+    topics; None: of all. `limit_s`: as of `read_records`.
     """
     logs = {number: Reduction() for number in partitions}
 
@@ -109,7 +110,7 @@ def read_commit_log(
 
 @dataclass(slots=True)
 class KeyState:
-    """All records of one key so far. `newest_ms`: of record timestamps, and of commits of an unusual shape."""
+    """All records of one key. `newest_ms`: of records, and of commits of an unusual shape."""
 
     key: RecordKey | None
     """None: malformed."""
@@ -131,8 +132,8 @@ class KeyState:
 class Reduction:
     """The reduction of one partition of the log. Takes its records in offset order.
 
-    The inner loop of a scan over millions of records: one dictionary lookup and a few slices per record
-    of the usual shape, the exact decoder for the others.
+    The inner loop of a scan over millions of records: one dictionary lookup and a few slices per
+    record of the usual shape, the exact decoder for the others.
     """
 
     records: int = 0
@@ -141,7 +142,7 @@ class Reduction:
     _states: dict[bytes, KeyState] = field(default_factory=dict)
 
     def add_record(self, key: bytes | None, value: bytes | None, timestamp_ms: int, offset: int) -> None:
-        """Add one record. A tombstone has no value; a record without a time has a negative timestamp."""
+        """Add a record. A tombstone has no value; without a time the timestamp is negative."""
         self.records += 1
         if key is None:
             self.malformed += 1
@@ -181,12 +182,13 @@ class Reduction:
                 state.committed[commit.topic_id] = value
                 state.newest_ms = max(state.newest_ms, commit.commit_ms)
             except ValueError:
-                # It is the current commit, of an unknown topic: earlier commits prove nothing any more.
+                # It is the current commit, of an unknown topic: earlier commits prove nothing any
+                # more.
                 state.committed.clear()
                 self.malformed += 1
 
     def activities(self) -> Iterator[dict[str, Any]]:
-        """One row per group of a known key. Records of unknown key types count as activity of such groups."""
+        """One row per group of a known key. Records of its unknown key types are activity, too."""
         by_group: dict[str, list[KeyState]] = {}
         for state in self._states.values():
             if state.key is not None and state.key.group is not None:
@@ -208,7 +210,7 @@ class Reduction:
             }
 
     def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
-        """One row per topic id of the commits of each requested group on its topics; None: of all groups."""
+        """One row per topic id of the commits of requested groups on their topics; None: of all."""
         for state in self._states.values():
             if state.key is None or not state.is_commit:
                 continue
@@ -226,7 +228,7 @@ class Reduction:
 
 
 def _group_type(states: Sequence[KeyState]) -> GroupType:
-    """By its set keys, else by its tombstones. A group with commits only is a standalone consumer."""
+    """The type by set keys, else by tombstones; with commits only, a standalone consumer."""
     types: dict[bool, set[GroupType]] = {True: set(), False: set()}
     for state in states:
         if state.key is not None and not state.is_commit:
@@ -247,7 +249,8 @@ def _classic_type(value: bytes | None) -> GroupType:
 def decode_key(data: bytes) -> RecordKey:
     """Decode the key of one record."""
     if data[:2] in (b"\0\0", b"\0\1"):
-        # Without _Fields: most records are commits, and each call less is visible in the scan's time.
+        # Without _Fields: most records are commits, and each call less is visible in the scan's
+        # time.
         at = 4 + int.from_bytes(data[2:4])
         end = at + 2 + int.from_bytes(data[at : at + 2])
         if end + 4 != len(data):
@@ -295,7 +298,7 @@ def decode_commit(data: bytes) -> CommitValue:
 
 
 def decode_protocol_type(data: bytes) -> str:
-    """The protocol type of a classic group: `consumer`, `connect` or empty. From the value of key type 2."""
+    """The protocol type in a value of key type 2: `consumer`, `connect` or empty."""
     fields = _Fields(data)
     version = fields.integer(2)
     if version < 0:
@@ -304,7 +307,8 @@ def decode_protocol_type(data: bytes) -> str:
 
 
 def log_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group; its leader is the group's coordinator.
+    """The partition of `__consumer_offsets` that holds a group; its leader is the group's
+    coordinator.
 
     The broker's computation: Java's hash of the id, modulo the number of partitions.
     """

@@ -110,7 +110,7 @@ def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
 def failure_of(
     future: Future[Any], *, right: str = "", prefix: str = "", unanswered: str = "no broker answered in time"
 ) -> Unknown | None:
-    """Why a call gave no result; None: it gave one. `right`: that it needs; brokers do not name it."""
+    """Why a call gave no result; None: it gave one. `right`: what it needs."""
     if not future.done():
         return Unknown(prefix + unanswered)
     error = future.exception()

@@ -1,7 +1,7 @@
 """The cluster for the applier: current facts, and the three requests, item by item.
 
-Decided here: that no request is sent with an invalid target, and that every item gets a result. What
-an error means is decided in operations/, how often and in which batches to try in apply/.
+Decided here: that no request is sent with an invalid target, and that every item gets a result.
+What an error means is decided in operations/, how often and in which batches to try in apply/.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,8 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
-# The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than silence.
+# The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than
+# silence.
 _BROKER_SHARE = 0.6
 
 _GRACE_S = 3.0
@@ -38,9 +39,9 @@ _CONNECTIONS_PER_COORDINATOR = 16
 class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
-    Every call returns within about the session's timeout. A client that cannot be opened is one more
-    kind of missing answer. `cluster_id`: the cluster of the plan; where another cluster answers, a
-    group's absence proves nothing. None: any cluster.
+    Every call returns within about the session's timeout. A client that cannot be opened is one
+    more kind of missing answer. `cluster_id`: the cluster of the plan; where another cluster
+    answers, a group's absence proves nothing. None: any cluster.
     """
 
     def __init__(self, session: KafkaSession, *, cluster_id: str | None = None) -> None:
@@ -50,7 +51,7 @@ class KafkaGateway:
     def read_partitions(
         self, partitions: Iterable[TopicPartition], *, offsets: bool
     ) -> Mapping[TopicPartition, PartitionFacts | None]:
-        """Metadata, then with `offsets` log starts and high watermarks from the leaders that it names."""
+        """Metadata, then with `offsets` log starts and high watermarks from the leaders."""
         requested = sorted(set(partitions))
         deadline = self.session.deadline()
         try:
@@ -157,7 +158,7 @@ def _delete_in_worker(session: KafkaSession, groups: Sequence[str], deadline: De
 def _results(
     items: Iterable[Any], send: Callable[[], Mapping[Any, Future[Any]]], deadline: Deadline
 ) -> dict[Any, ItemResult]:
-    """Return the result of each item. A call that is refused as a whole is the result of every item."""
+    """Return the result of each item; a call that is refused as a whole is that of all."""
     items = tuple(items)
     try:
         futures = send()
@@ -205,6 +206,6 @@ _KAFKA_NAMES: Mapping[int, str] = {
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of a protocol code; for the library's own codes its name, such as `_TIMED_OUT`."""
+    """Return Kafka's name of a protocol code, or the library's, such as `_TIMED_OUT`."""
     name = _KAFKA_NAMES.get(code) or str(KafkaError(code).name())
     return f"_{name}" if code < -1 and not name.startswith("_") else name

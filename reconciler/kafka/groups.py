@@ -1,9 +1,9 @@
 """Reads consumer groups: listing, type, state and committed offsets.
 
-Decided here: when a group listing is provably complete, and which answers are positions, which say that
-there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out and report
-no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators are asked by
-worker processes (session.py says why).
+Decided here: when a group listing is provably complete, and which answers are positions, which say
+that there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out
+and report no error, so the caller's permissions are read, too. Outside of Spark tasks coordinators
+are asked by worker processes (session.py says why).
 """
 
 import time
@@ -25,7 +25,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown
 
 Positions = dict[tuple[str, int], int | Unknown | None]
-"""Committed offsets of one group by topic and partition; None: requested by name and not committed."""
+"""Committed offsets of one group; None: requested by name and not committed."""
 
 Commit = tuple[str, int, int]
 """Topic, partition, committed offset."""
@@ -43,7 +43,8 @@ _NO_COMMIT = (-1001, -1)
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
-# The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less exact.
+# The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less
+# exact.
 _LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
@@ -58,15 +59,16 @@ _RIGHT = "DESCRIBE on the cluster"
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _LISTING_SHARE = 2 / 3
-"""Share of the time that the listing may take before a request; its coordinators answer in the rest."""
+"""Share of the time for the listing before a request; coordinators answer in the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """Groups by id. `incomplete` None: the caller may describe the cluster and every broker answered.
+    """Groups by id. `incomplete` None: the caller may describe the cluster and every broker
+    answered.
 
-    `hidden_unread` None: the old list call, which shows share and Streams groups, answered completely.
-    `cluster_id`: of the cluster that answered; None: it did not say.
+    `hidden_unread` None: the old list call, which shows share and Streams groups, answered
+    completely. `cluster_id`: of the cluster that answered; None: it did not say.
     """
 
     groups: Mapping[str, GroupFacts]
@@ -76,15 +78,17 @@ class GroupListing:
 
 
 def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
-    """List consumer groups with type and state, and with `hidden` the ids that only the old list call shows.
+    """List consumer groups with type and state, and with `hidden` the ids that only the old list
+    call shows.
 
-    Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is incomplete then.
+    Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is
+    incomplete then.
     """
     answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
     groups, incomplete = _listed(answers[_LISTING], cluster)
-    # What makes the listing incomplete blocks the same policies as hidden ids would, and the old call
-    # hangs on brokers that are away.
+    # What makes the listing incomplete blocks the same policies as hidden ids would, and the old
+    # call hangs on brokers that are away.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
         old = _old_listing(session)
@@ -103,10 +107,11 @@ def read_groups(
 ) -> dict[str, GroupFacts]:
     """Listing, state and commits of some groups.
 
-    `listed` False needs a provably complete listing and the group's coordinator: while a coordinator
-    moves, no broker lists its groups and no error says so. Of a listed group the coordinator has just
-    told type and state, and answers only for the commits. Where another cluster than `cluster_id`
-    answers, every fact is Unknown: groups have no id, and the same name there is another group.
+    `listed` False needs a provably complete listing and the group's coordinator: while a
+    coordinator moves, no broker lists its groups and no error says so. Of a listed group the
+    coordinator has just told type and state, and answers only for the commits. Where another
+    cluster than `cluster_id` answers, every fact is Unknown: groups have no id, and the same name
+    there is another group.
     """
     listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
@@ -140,7 +145,8 @@ def read_commits(
     """All commits of each group, a few hundred groups at a time.
 
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
-    coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the driver.
+    coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the
+    driver.
     """
 
     def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
@@ -292,7 +298,7 @@ def _send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, time
 
 
 def _positions(future: Future[Any]) -> Positions | Unknown:
-    """One group's answer as facts. Some offsets below zero mean "no commit"; the others mean nothing."""
+    """One group's answer. Some offsets below zero mean "no commit"; the others mean nothing."""
     failure = failure_of(
         future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
     )
@@ -331,7 +337,7 @@ def _fetch(session: KafkaSession, requested: PartitionsByGroup, timeout_s: float
 
 
 def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
-    """Read all groups at once, then the failed ones per coordinator: a moving one must not fail the others."""
+    """Read all groups, then failed ones per coordinator: a moving one fails no others."""
     fetched: _Fetched = {}
     deadline = session.deadline()
     parts: list[Sequence[str]] = [groups]

@@ -1,7 +1,7 @@
 """Lines of the journal in a Kafka topic, which outlives the machine that ran the reconciler.
 
-Decided here: a line counts as stored when all in-sync replicas have it, and only `create_topic` creates
-the topic. What the lines say is decided in journal/entry.py.
+Decided here: a line counts as stored when all in-sync replicas have it, and only `create_topic`
+creates the topic. What the lines say is decided in journal/entry.py.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ Line = tuple[bytes, str]
 class JournalTopic:
     """`journal.LineStore` in one topic. Safe between threads; several runs may share the topic.
 
-    Raises JournalUnavailable where the topic is missing, was deleted and created again, cannot be read to
-    its end, or cannot be written with the acknowledgement of all in-sync replicas.
+    Raises JournalUnavailable where the topic is missing, was deleted and created again, cannot be
+    read to its end, or cannot be written with the acknowledgement of all in-sync replicas.
     """
 
     is_ordered = False
@@ -53,7 +53,8 @@ class JournalTopic:
 
         with self._lock:
             try:
-                # A producer creates a missing topic where the brokers allow it; no client setting forbids it.
+                # A producer creates a missing topic where the brokers allow it; no client setting
+                # forbids it.
                 self._partitions()
                 self._producer = self._producer or connect.create(
                     Producer,
@@ -75,7 +76,8 @@ class JournalTopic:
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
             if failures or unacknowledged:
-                # Lines in flight may still arrive: an extra intent is harmless, a missing one is not.
+                # Lines in flight may still arrive: an extra intent is harmless, a missing one is
+                # not.
                 self._producer = None
                 raise self._unavailable("written", failures[0].str() if failures else "no acknowledgement in time")
 
@@ -95,8 +97,9 @@ class JournalTopic:
     def _partitions(self) -> tuple[int, ...]:
         """The topic's partitions, after a check that it is the topic of the last call.
 
-        Refuses a compacted topic: compaction keeps only the last line of each action, so the journal would
-        forget purges. A caller without the right to read the policy continues without this check.
+        Refuses a compacted topic: compaction keeps only the last line of each action, so the
+        journal would forget purges. A caller without the right to read the policy continues without
+        this check.
         """
         described = describe(self._session, [self._topic])[self._topic]
         if described is None:

@@ -1,8 +1,8 @@
 """Reads offsets of partitions: log start, stable end, high watermark, first offset at an instant.
 
-Decided here: the order of queries, what counts as an answer, and how long to retry. A negative offset
-is never a number. The ends are answered before the first query by timestamp is sent, so that records
-produced in between lie above them.
+Decided here: the order of queries, what counts as an answer, and how long to retry. A negative
+offset is never a number. The ends are answered before the first query by timestamp is sent, so that
+records produced in between lie above them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import PartitionFacts, Unknown
 
 NO_RECORD = -1
-"""The answer to a query by timestamp: every record is older. To DeleteRecords it means "everything"."""
+"""The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
 
 UNKNOWN_LEADER = -1
 LOG_START, STABLE_END, HIGH_WATERMARK = "log_start", "stable_end", "high_watermark"
@@ -34,7 +34,8 @@ _GONE_PATIENCE_S = 5.0
 class OffsetsRequest:
     """Partitions of one topic and one leader, with the same offsets requested of each.
 
-    `full` False: log start and high watermark only, to count records. `instants` in epoch ms need `full`.
+    `full` False: log start and high watermark only, to count records. `instants` in epoch ms need
+    `full`.
     """
 
     topic: str
@@ -125,7 +126,7 @@ def _known(answer: int | Unknown | None) -> int | None:
 def read_watermarks(
     session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, Watermarks]:
-    """Log start and high watermark of each requested partition. Never raises for a broker that is away."""
+    """Log start and high watermark of each partition. Never raises for an absent broker."""
     requests = [replace(request, full=False) for request in requests]
     answers = _query_ends(session, requests, deadline)
     return {
@@ -150,7 +151,7 @@ def with_watermarks(
 
 
 def requests_by_leader(partitions: Iterable[PartitionFacts | None]) -> list[OffsetsRequest]:
-    """Requests for the watermarks of partitions, per topic and leader; leaderless partitions are left out."""
+    """Requests for watermarks, per topic and leader. Leaderless partitions are left out."""
     numbers: dict[tuple[str, int], list[int]] = {}
     for facts in partitions:
         if facts is not None and isinstance(facts.leader, int):
@@ -186,7 +187,7 @@ def _query_ends(
 def _query(
     session: KafkaSession, queries: Sequence[OffsetQuery], *, lowest: int = 0, deadline: Deadline | None = None
 ) -> dict[OffsetQuery, int | Unknown]:
-    """The offset of each query, or why there is none. `lowest`: the least number that is an offset."""
+    """The offset of each query, or why there is none. `lowest`: the least valid offset."""
 
     def send(client: AdminClient, pending: Sequence[OffsetQuery], limit_s: float) -> dict[OffsetQuery, Future[Any]]:
         # A call answers when its slowest broker does: a silent leader must not delay the others.

@@ -1,9 +1,10 @@
-"""Which permissions the manifests require, which of them the caller holds, and their grants. Reads only.
+"""Which permissions the manifests require, which of them the caller holds, and their grants. Reads
+only.
 
-Brokers answer a description with the operations that the caller may use. A permission that could not
-be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply, elections), as
-kafka-acls commands. A prefix is granted only where no excepted or protected name has it; any other
-pattern becomes its current matches, because ACLs have no patterns.
+Brokers answer a description with the operations that the caller may use. A permission that could
+not be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply,
+elections), as kafka-acls commands. A prefix is granted only where no excepted or protected name has
+it; any other pattern becomes its current matches, because ACLs have no patterns.
 """
 
 import re
@@ -31,7 +32,7 @@ _LITERAL = re.compile(r"[^*?\[]*")
 _PER_CALL = 500
 _TRIES = 2
 _MAX_NAMES = 2_000
-"""Of a selection of every name, the names whose permissions are read: they are granted by name or prefix."""
+"""Number of names whose permissions are read, where every name is selected."""
 
 
 class Role(StrEnum):
@@ -63,7 +64,7 @@ EVERY = Selection(selectors=(Selector("*"),))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAccess:
-    """What the manifests require of a cluster: facts for plans, and subjects that apply may change."""
+    """What the manifests require: facts for plans, and subjects that apply may change."""
 
     needs: ScanRequest
     purges: tuple[Selection, ...] = ()
@@ -71,15 +72,16 @@ class RequiredAccess:
     elections: bool = False
     journal_topic: str | None = None
     requests: tuple[tuple[str, int, int], ...] = ()
-    """Name and key of each request of apply in Kafka's protocol, and the first version that suffices."""
+    """Name and protocol key of each request of apply, and the first sufficient version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """An operation that a principal needs on selected resources. `breaks`: what does not work without it.
+    """An operation that a principal needs on selected resources. `breaks`: what does not work
+    without it.
 
-    From `check`: the number of resources, the names without the permission, and the names (with a reason)
-    whose permissions could not be read. The cluster's name is empty.
+    From `check`: the number of resources, the names without the permission, and the names (with a
+    reason) whose permissions could not be read. The cluster's name is empty.
     """
 
     purpose: Role
@@ -105,7 +107,7 @@ class Permission:
 
 
 def requirements(required: RequiredAccess) -> list[Permission]:
-    """All permissions that the manifests require. Applying and electing also need those of planning: they recheck."""
+    """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
     topics = [(Selection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
@@ -219,7 +221,8 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
     for name, answer in answers.items():
         failure = failure_of(answer)
         if failure is None:
-            # None, for the cluster: the caller may not describe it, and so holds nothing that implies DESCRIBE.
+            # None, for the cluster: the caller may not describe it, and so holds nothing that
+            # implies DESCRIBE.
             held = answer.result().authorized_operations or ()
             operations[name] = frozenset(operation.name for operation in held)
         elif not failed_with(answer, GONE):
@@ -267,7 +270,7 @@ def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], gr
 
 
 def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str]) -> Iterator[str]:
-    """One shell command per set of operations. `admin.properties` holds the administrator's connection."""
+    """One shell command per set of operations, with the administrator's properties file."""
     servers = shlex.quote(",".join(bootstrap_servers))
     head = f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add --allow-principal {shlex.quote(principal)}"
     by_kind: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}

@@ -3,9 +3,10 @@
 The session is opened once per command and handed to the scan, the gateway, the journal topic and
 `doctor`. It decides which client serves which purpose, and how long a call may take.
 
-Worker processes, each with a session of its own, call group coordinators, because the client library may
-crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups dereference a null pointer
-or fail an assertion when a coordinator moves or its broker goes away (its issues 5040, 3663 and 4605).
+Worker processes, each with a session of its own, call group coordinators, because the client
+library may crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups
+dereference a null pointer or fail an assertion when a coordinator moves or its broker goes away
+(its issues 5040, 3663 and 4605).
 """
 
 import contextlib
@@ -36,7 +37,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 Work = Callable[["KafkaSession", Argument, Deadline], Result]
-"""A module's function for a worker process: pickled by its name, its argument and result by value."""
+"""A module's function for a worker process, pickled by its name."""
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 2.0
@@ -47,9 +48,10 @@ _LEAST_S = 0.05
 class KafkaSession:
     """Clients and worker processes for one cluster. Safe between threads, not picklable.
 
-    Reads, deletions and elections have separate clients: a DeleteRecords request that waits for a slow
-    replica blocks its connection, and a read behind it on the same client times out, or answers -1001
-    as if it were an offset. Every method that opens a client raises ClusterUnreachable.
+    Reads, deletions and elections have separate clients: a DeleteRecords request that waits for a
+    slow replica blocks its connection, and a read behind it on the same client times out, or
+    answers -1001 as if it were an offset. Every method that opens a client raises
+    ClusterUnreachable.
     """
 
     def __init__(self, connection: Connection, *, cluster_id: str | None = None) -> None:
@@ -80,7 +82,8 @@ class KafkaSession:
     def client(self, purpose: str, tuning: connect.Tuning | None = None) -> AdminClient:
         """The client for requests of one purpose, which may take the whole timeout.
 
-        A broker answers the requests of one connection in order: requests that wait need several clients.
+        A broker answers the requests of one connection in order: requests that wait need several
+        clients.
         """
         with self._lock:
             client = self._clients.get(purpose)
@@ -91,7 +94,7 @@ class KafkaSession:
 
     @contextlib.contextmanager
     def borrow_deleter(self) -> Iterator[AdminClient]:
-        """A client for one DeleteRecords call; a second call would wait behind the first one's answer."""
+        """A client for one DeleteRecords call; a second one would wait behind its answer."""
         with self._lock:
             client = self._idle_deleters.pop() if self._idle_deleters else None
         if client is None:
@@ -112,11 +115,13 @@ class KafkaSession:
         is_final: Callable[[Future[Any]], bool] = is_final,
         deadline: Deadline | None = None,
     ) -> dict[Item, Future[Any]]:
-        """The last answer for each item, after retries until it is final or the deadline has passed.
+        """The last answer for each item, after retries until it is final or the deadline has
+        passed.
 
-        `call` sends one request for at most `per_call` items, with a timeout in seconds. An attempt takes at most a third
-        of the time: the library sends lookups to any broker that looks alive, a frozen broker looks alive
-        until its first request times out, and facts of other brokers must not be lost with it.
+        `call` sends one request for at most `per_call` items, with a timeout in seconds. An attempt
+        takes at most a third of the time: the library sends lookups to any broker that looks alive,
+        a frozen broker looks alive until its first request times out, and facts of other brokers
+        must not be lost with it.
         """
         deadline = deadline or self.deadline()
         attempt_s = deadline.remaining_s / 3
@@ -148,9 +153,9 @@ class KafkaSession:
     ) -> Result | None:
         """The result of `work`, which never returns None, in a worker process.
 
-        None: the process crashed, did not answer in time or could not be started, in each of `tries`
-        attempts. Its requests may have been carried out. Processes are reused; they end with this process,
-        whatever ends it: an orphan starts no further request.
+        None: the process crashed, did not answer in time or could not be started, in each of
+        `tries` attempts. Its requests may have been carried out. Processes are reused; they end
+        with this process, whatever ends it: an orphan starts no further request.
         """
         deadline = Deadline.after(timeout_s)
         for _ in range(tries):
@@ -176,7 +181,8 @@ class KafkaSession:
         return None
 
     def refresh(self) -> None:
-        """Drop all clients and worker processes, and with them the leaders and coordinators that they remember.
+        """Drop all clients and worker processes, and with them the leaders and coordinators that
+        they remember.
 
         The library has no other way to forget them. Later calls open new clients.
         """
@@ -224,7 +230,8 @@ class _Worker:
 def serve(descriptor: int) -> None:
     """The worker's main loop: receives a connection, then requests, until the parent is gone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in flight.
+    # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in
+    # flight.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()

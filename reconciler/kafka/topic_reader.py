@@ -1,6 +1,8 @@
-"""Reads records between two offsets of a topic's partitions, with a plain consumer that never commits.
+"""Reads records between two offsets of a topic's partitions, with a plain consumer that never
+commits.
 
-Decided here: when a partition counts as read (up to the high watermark at the start, or not at all).
+Decided here: when a partition counts as read (up to the high watermark at the start, or not at
+all).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,9 +55,9 @@ def read_records(
 ) -> dict[int, str]:
     """Call `on_record` for each record; return why a partition was not read to its end.
 
-    `ends`: of the partitions, by number. `read_to`: where earlier calls ended. `limit_s`: upper bound of
-    the whole call, which also ends after the session's timeout without data. Raises ClusterUnreachable
-    and KafkaException.
+    `ends`: of the partitions, by number. `read_to`: where earlier calls ended. `limit_s`: upper
+    bound of the whole call, which also ends after the session's timeout without data. Raises
+    ClusterUnreachable and KafkaException.
     """
     errors: dict[int, str] = {}
     starts: dict[int, int] = {}
@@ -87,10 +89,12 @@ def read_records(
                         on_record(message)
                     finished = offset >= unfinished[number] - 1
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    # The end that the answering broker knows: a former leader may lack the last records.
+                    # The end that the answering broker knows: a former leader may lack the last
+                    # records.
                     finished = offset >= unfinished[number]
                 else:
-                    # Errors without a partition (such as a coordinator for the reader's own group) never get here.
+                    # Errors without a partition (such as a coordinator for the reader's own group)
+                    # never get here.
                     finished = True
                     denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
                     errors[number] = f"the right READ on {topic} is missing" if denied else reason_of(error)

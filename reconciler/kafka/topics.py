@@ -24,7 +24,7 @@ from reconciler.text.formatting import first_few
 
 COMMIT_LOG_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({COMMIT_LOG_TOPIC, "__transaction_state", "__share_group_state"})
-"""The broker's internal topics. A description says which topics are internal; a listing does not."""
+"""The broker's internal topics: a listing does not say which topics are internal."""
 
 _PER_CALL = 1_000
 _PARTITIONS_PER_CALL = 4_000
@@ -110,8 +110,8 @@ def describe(
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
     """The listing with current topic ids, leaders and in-sync replicas of `names`.
 
-    A name that the listing lacks is described, too: the broker's answer distinguishes "no such topic"
-    from "you may not know".
+    A name that the listing lacks is described, too: the broker's answer distinguishes "no such
+    topic" from "you may not know".
     """
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
@@ -135,7 +135,7 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
 def read_partitions(
     session: KafkaSession, requested: Sequence[TopicPartition], *, deadline: Deadline
 ) -> dict[TopicPartition, PartitionFacts | None]:
-    """Current metadata of some partitions. None: a broker said that the topic or the number is gone."""
+    """Current metadata of partitions. None: a broker said that the topic or number is gone."""
     facts: dict[TopicPartition, PartitionFacts | None] = dict.fromkeys(requested)
     for topic, answer in describe(session, (p.topic for p in requested), deadline=deadline).items():
         if isinstance(answer, tuple):
@@ -170,8 +170,8 @@ def send_descriptions(
 ) -> dict[str, Future[Any]]:
     """Send DescribeTopics, with `permissions` for the caller's, too.
 
-    `partitions`: known ones by topic. A call has about 4,000: a topic counts as four at least, and so does
-    one of unknown size.
+    `partitions`: known ones by topic. A call has about 4,000: a topic counts as four at least, and
+    so does one of unknown size.
     """
     answers: dict[str, Future[Any]] = {}
     ends = accumulate(max(4, len((partitions or {}).get(name, ()))) for name in names)
@@ -203,7 +203,8 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:
-    """A topic id in the spelling of Kafka's own tools; the library prints the other base64 alphabet.
+    """A topic id in the spelling of Kafka's own tools; the library prints the other base64
+    alphabet.
 
     All zeros means that there is no id (KIP-516): two topics without an id are not the same topic.
     """

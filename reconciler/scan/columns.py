@@ -1,4 +1,4 @@
-"""The types of all columns: of rows between tasks and driver, of the data sources, and of exported files."""
+"""The types of all columns: of rows from tasks, of the data sources, and of exported files."""
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ _TYPES = {
 
 
 def columns(names: str, **types: pa.DataType) -> pa.Schema:
-    """The schema of these columns; `!` after a name: never null. `types`: of columns with another type here."""
+    """The schema of these columns. `!`: never null. `types`: of columns that differ here."""
     types = _TYPES | types
     return pa.schema(
         [pa.field(name.rstrip("!"), types[name.rstrip("!")], nullable=not name.endswith("!")) for name in names.split()]

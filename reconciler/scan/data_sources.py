@@ -1,8 +1,9 @@
 # mypy: disable-error-code="misc"
-"""Data sources for any SparkSession: `kafka_partitions`, `kafka_group_commits` and `kafka_commit_log`.
+"""Data sources for any SparkSession: `kafka_partitions`, `kafka_group_commits` and
+`kafka_commit_log`.
 
-They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan itself
-does not use them: a data source starts more Python workers, and every action reads it again.
+They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan
+itself does not use them: a data source starts more Python workers, and every action reads it again.
 """
 
 from abc import abstractmethod
@@ -55,8 +56,8 @@ def register(session: SparkSession) -> None:
 class Options:
     """The reader's options.
 
-    `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms. `kafka.…`:
-    librdkafka's properties.
+    `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms.
+    `kafka.…`: librdkafka's properties.
     """
 
     connection: Connection
@@ -80,10 +81,11 @@ class Options:
 
 
 class KafkaSource(DataSource, DataSourceReader):
-    """One source and its reader: a Spark partition per chunk, each read with a Kafka session of its own.
+    """One source and its reader: a Spark partition per chunk, each read with a Kafka session of its
+    own.
 
-    Every row has a status: `error` null means that it was read. A null number beside an `error` was not read;
-    it is never zero. docs/scan.md documents the columns. Spark pickles the source.
+    Every row has a status: `error` null means that it was read. A null number beside an `error` was
+    not read; it is never zero. docs/scan.md documents the columns. Spark pickles the source.
     """
 
     NAME: ClassVar[str]
@@ -121,8 +123,8 @@ class KafkaSource(DataSource, DataSourceReader):
 class KafkaPartitions(KafkaSource):
     """One row per partition: offsets and leadership. A leaderless one has an error.
 
-    `stable_end`: the read-committed end. `instants` in epoch ms; `offsets_at`: for each of them the first offset
-    at or after it, -1 for none.
+    `stable_end`: the read-committed end. `instants` in epoch ms; `offsets_at`: for each of them the
+    first offset at or after it, -1 for none.
     """
 
     NAME = "kafka_partitions"
@@ -153,7 +155,8 @@ class KafkaPartitions(KafkaSource):
 class KafkaGroupCommits(KafkaSource):
     """One row per committed offset of a group that the caller may list, and one per group.
 
-    The row of a group has no topic: it has the counts and the fingerprint of all commits, or an error.
+    The row of a group has no topic: it has the counts and the fingerprint of all commits, or an
+    error.
     """
 
     NAME = "kafka_group_commits"
@@ -173,7 +176,7 @@ class KafkaGroupCommits(KafkaSource):
 
 
 class KafkaCommitLog(KafkaSource):
-    """The commit log, reduced per group, in the rows of `read_commit_log`; empty where the topic does not exist."""
+    """The rows of `read_commit_log`; none where the commit log does not exist."""
 
     NAME = "kafka_commit_log"
     SCHEMA = columns(
@@ -196,7 +199,7 @@ _Listing = TypeVar("_Listing", TopicListing, GroupListing)
 
 
 def _complete(listing: _Listing) -> _Listing:
-    """The listing. Raises ScanFailed for an incomplete one: its table would show a smaller cluster."""
+    """Raise ScanFailed for an incomplete listing: its table would show a smaller cluster."""
     if listing.incomplete is not None:
         raise ScanFailed(listing.incomplete.reason)
     return listing

@@ -31,7 +31,7 @@ TOPIC_COLUMNS = columns("topic! topic_id internal! partitions cleanup_policy rec
 
 
 def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
-    """Write partitions/, groups/, topics/ and run.json under `out`. Replaces existing files. Raises OSError."""
+    """Write partitions/, groups/, topics/ and run.json under `out`. Raises OSError."""
     run = out / "run.json"
     written = (
         _parquet(out / "partitions", PARTITION_COLUMNS, snapshot.partitions, lambda facts: _partition(snapshot, facts)),
@@ -94,7 +94,7 @@ def _topic(facts: TopicFacts) -> dict[str, Any]:
 
 
 def _row(facts: object, schema: pa.Schema, **columns: Any) -> dict[str, Any]:
-    """Facts by column, those in `columns` instead of the attribute. `unread`: column and reason of each Unknown."""
+    """Facts by column, those in `columns` first. `unread`: column and reason of each Unknown."""
     values = {name: columns[name] if name in columns else getattr(facts, name) for name in schema.names[:-1]}
     return {**{name: known_or_none(value) for name, value in values.items()}, "unread": _reasons(values)}
 

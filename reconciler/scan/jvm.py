@@ -1,8 +1,9 @@
-"""The JVM of a local driver: started silently, in its own process session, and ended with this process.
+"""The JVM of a local driver: started silently, in its own process session, and ended with this
+process.
 
-Decided here: how the process is launched, when it is given up, and when an archive of classes is used. pyspark's own launch prints to the
-terminal, lets Ctrl-C reach the JVM in the middle of an answer, and waits forever for a JVM that dies at
-its start.
+Decided here: how the process is launched, when it is given up, and when an archive of classes is
+used. pyspark's own launch prints to the terminal, lets Ctrl-C reach the JVM in the middle of an
+answer, and waits forever for a JVM that dies at its start.
 """
 
 import contextlib
@@ -41,11 +42,11 @@ FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
 class ClassCache:
     """An archive of Spark's classes in the user's cache, which halves the CPU time of a JVM start.
 
-    Writing it costs about as much as four runs save (docs/adr/0010). So the first run on a machine only
-    leaves a mark, and the second run writes the archive at its end; a throw-away CI runner never writes
-    one. The JVM itself checks that Java, the class path and the jars are those of the archive, and
-    continues without it otherwise. `option`: for the JVM's command line. `written`: where the JVM leaves
-    an archive at its end, for `keep`.
+    Writing it costs about as much as four runs save (docs/adr/0010). So the first run on a machine
+    only leaves a mark, and the second run writes the archive at its end; a throw-away CI runner
+    never writes one. The JVM itself checks that Java, the class path and the jars are those of the
+    archive, and continues without it otherwise. `option`: for the JVM's command line. `written`:
+    where the JVM leaves an archive at its end, for `keep`.
     """
 
     option: str | None = None
@@ -53,7 +54,7 @@ class ClassCache:
     cached: Path | None = None
 
     def keep(self) -> None:
-        """Move the archive that a JVM wrote into the cache, atomically. A full disk does not fail the scan."""
+        """Move the archive that a JVM wrote into the cache. A full disk fails no scan."""
         if self.written is None or self.cached is None or not self.written.is_file():
             return
         temporary = self.cached.with_suffix(f".{os.getpid()}")
@@ -89,7 +90,7 @@ class Jvm:
         return self.folder / _LOG_FILE
 
     def end(self, *, at_once: bool = False) -> None:
-        """End the JVM by closing its standard input; kill it if that fails. `at_once`: the user pressed Ctrl-C."""
+        """Close the JVM's standard input; kill it if that fails. `at_once`: after Ctrl-C."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         patience_s = _STOP_LIMIT_S if self.class_data.written is None else _WRITING_LIMIT_S
@@ -203,7 +204,7 @@ def select_archive(java: Path, jars: Path, folder: Path) -> ClassCache:
 
 
 def write_at_next_start(java: Path, jars: Path) -> bool:
-    """Make the next JVM with these jars write the archive; False if there is one. Raises OSError."""
+    """Make the next JVM write the archive; False if there is one. Raises OSError."""
     archive = _archive(java, jars)
     if archive.is_file():
         return False
@@ -212,7 +213,7 @@ def write_at_next_start(java: Path, jars: Path) -> bool:
 
 
 def _archive(java: Path, jars: Path) -> Path:
-    """A name that changes with Java and with the jars, so that an outdated archive is not tried again."""
+    """A name that changes with Java and the jars, so that no outdated archive is tried."""
     # Imported here, because a Spark Connect server that runs the data sources may lack it.
     import platformdirs
 

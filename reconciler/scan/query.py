@@ -1,8 +1,9 @@
-"""The one Spark query of a scan: every chunk read once, one shuffle, one row per subject to the driver.
+"""The one Spark query of a scan: every chunk read once, one shuffle, one row per subject to the
+driver.
 
-Decided here: what is left out before it reaches the driver. A reader at or above the stable end matters
-only if it was named. A listed group that was read and not requested needs no row. The query runs in a
-thread, so that Ctrl-C and the time limit reach it.
+Decided here: what is left out before it reaches the driver. A reader at or above the stable end
+matters only if it was named. A listed group that was read and not requested needs no row. The query
+runs in a thread, so that Ctrl-C and the time limit reach it.
 """
 
 import uuid

@@ -1,4 +1,5 @@
-"""Resolves a scan request against live names: which partitions and groups are read, in which chunks.
+"""Resolves a scan request against live names: which partitions and groups are read, in which
+chunks.
 
 Pure: listings in, chunks out. kafka/ decides how a chunk is read.
 """
@@ -22,8 +23,9 @@ _SMALL = 500
 _GROUPS_PER_CHUNK = 500
 _LOG_RECORDS_PER_CHUNK = 400_000
 _LOG_SMALL = 100_000
-# About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits). Too low a
-# rate only prolongs the wait for silent brokers, too high a rate loses facts of brokers that answer.
+# About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits).
+# Too low a rate only prolongs the wait for silent brokers, too high a rate loses facts of brokers
+# that answer.
 _PARTITIONS_PER_S = 2_000
 _GROUPS_PER_S = 500
 _LOG_RECORDS_PER_S = 100_000
@@ -140,7 +142,7 @@ def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]
 def partition_chunks(
     requests: Sequence[PartitionRequest], counted: Iterable[str], listing: TopicListing
 ) -> list[Chunk]:
-    """Offset requests by leader, in chunks of at most 2,000 partitions. Leaderless partitions are left out."""
+    """Offset requests by leader, at most 2,000 partitions each. Leaderless ones are left out."""
     full = [request for request in requests if request.full]
     offsets = [
         replace(part, full=True, instants=request.instants)
@@ -178,7 +180,7 @@ def commit_chunks(groups: Iterable[str]) -> list[Chunk]:
 
 
 def log_chunks(sizes: Mapping[int, int]) -> list[Chunk]:
-    """Partitions of the commit log in chunks of similar size: the largest first, each to the lightest chunk."""
+    """Partitions of the commit log: the largest first, each to the lightest chunk."""
     total = sum(sizes.values())
     count = max(1 if total < _LOG_SMALL else 2, -(-total // _LOG_RECORDS_PER_CHUNK))
     chunks = [Chunk()] * min(count, len(sizes))

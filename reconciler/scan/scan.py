@@ -1,7 +1,8 @@
-"""The steps of a scan in order: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
+"""The steps of a scan in order: ScanRequest in, ClusterSnapshot out. Reads only and decides
+nothing.
 
-The driver lists topics and groups while Spark starts. Tasks read offsets, commits and the commit log, and
-one query reduces them.
+The driver lists topics and groups while Spark starts. Tasks read offsets, commits and the commit
+log, and one query reduces them.
 """
 
 import logging
@@ -66,9 +67,9 @@ def scan(
 ) -> ClusterSnapshot:
     """Read everything that is requested, and no more. Facts that could not be read are Unknown.
 
-    The session's timeout is the patience with a silent broker in each step. `start`: a Spark session that
-    `start_session` has begun for the same request. Raises ClusterUnreachable if no broker answers,
-    ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
+    The session's timeout is the patience with a silent broker in each step. `start`: a Spark
+    session that `start_session` has begun for the same request. Raises ClusterUnreachable if no
+    broker answers, ScanFailed if Spark cannot run. Ctrl-C ends the scan and the Spark session.
     """
     with nullcontext(start) if start is not None else start_session(request, engine) as start:
         with gc_paused():
@@ -98,7 +99,8 @@ def scan(
 def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
     """Start a Spark session, if the request needs one, while the block does the first steps.
 
-    An early end of the block, Ctrl-C included, neither waits for the session nor leaves a JVM behind.
+    An early end of the block, Ctrl-C included, neither waits for the session nor leaves a JVM
+    behind.
     """
     start = PendingSession(engine) if request.spark else None
     try:
@@ -139,7 +141,8 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
 def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     """The commit log before its reading."""
     if COMMIT_LOG_TOPIC not in topics.topics:
-        # Not together with other topics: an unreadable log must not make the listing of topics incomplete.
+        # Not together with other topics: an unreadable log must not make the listing of topics
+        # incomplete.
         topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
         if COMMIT_LOG_TOPIC not in topics.topics:
             return CommitLog(missing=topics.incomplete)
@@ -156,7 +159,8 @@ def _divide(
     request: ScanRequest, session: KafkaSession, listings: Listings
 ) -> tuple[tuple[Chunk, ...], ScanTask, float]:
     """The chunks, what their tasks share, and the time limit of all of them in seconds."""
-    # A request for a coordinator creates the commit log where there is none, and no group has committed then.
+    # A request for a coordinator creates the commit log where there is none, and no group has
+    # committed then.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
     log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
@@ -182,8 +186,8 @@ def _divide(
         },
         named=named,
         groups=request.groups,
-        # One bound for all chunks: a silent broker is not waited for in each of them. It includes the reading
-        # time: late chunks once had five seconds left of the whole patience.
+        # One bound for all chunks: a silent broker is not waited for in each of them. It includes
+        # the reading time: late chunks once had five seconds left of the whole patience.
         until_s=time.time() + reading_s + session.timeout_s,
         log_limit_s=log_limit_s,
     )
@@ -204,7 +208,8 @@ def _snapshot(
     topics = snapshot_builder.topic_facts(listings.topics, listings.policies.result(), rows, listings.counted)
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
-        # Of the brokers that were read: the addresses may lead to another cluster than at the start of the run.
+        # Of the brokers that were read: the addresses may lead to another cluster than at the start
+        # of the run.
         cluster_id=listings.topics.cluster_id or session.cluster_id or "",
         observed_at_ms=observed_at_ms,
         brokers=listings.topics.brokers,
@@ -223,12 +228,13 @@ def _snapshot(
 def refresh_watermarks(
     session: KafkaSession, partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """The same facts, with a new high watermark for partitions whose readers stand above the scan's.
+    """The same facts, with a new high watermark for partitions whose readers stand above the
+    scan's.
 
-    A live group often commits after the scan has read the partition's end. Only the high watermark is
-    replaced: it decides whether a commit can be true. The stable end, which caps every floor, stays that
-    of the scan, so records that were produced in between cannot be removed. A leader that does not answer
-    leaves the first value in place: the commit stays unproven then.
+    A live group often commits after the scan has read the partition's end. Only the high watermark
+    is replaced: it decides whether a commit can be true. The stable end, which caps every floor,
+    stays that of the scan, so records that were produced in between cannot be removed. A leader
+    that does not answer leaves the first value in place: the commit stays unproven then.
     """
     refreshed = dict(partitions)
     overtaken = (

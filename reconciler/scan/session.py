@@ -42,10 +42,10 @@ _HURRIED_S = 2.0
 _PACKAGES = ("kafka", "model", "scan", "text")
 """What the tasks import of this program."""
 
-# Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by then. Mixed
-# with the first run's shuffle output, a subject could be there twice or not at all. These settings compare
-# the rows of both runs, in any order, and repeat everything that depends on different ones. They are the
-# default only in newer versions of Spark.
+# Spark repeats a stage whose executor was lost, and the cluster may have new offsets or rows by
+# then. Mixed with the first run's shuffle output, a subject could be there twice or not at all.
+# These settings compare the rows of both runs, in any order, and repeat everything that depends on
+# different ones. They are the default only in newer versions of Spark.
 _CONSISTENT_RETRY: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
@@ -55,10 +55,12 @@ _QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # The shuffle's output is small and of a known size: re-planning between stages costs more than it saves.
+    # The shuffle's output is small and of a known size: re-planning between stages costs more than
+    # it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
-    # Otherwise lists of readers of more than 128 partitions are sorted and spilled instead of hashed.
+    # Otherwise lists of readers of more than 128 partitions are sorted and spilled instead of
+    # hashed.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     **_CONSISTENT_RETRY,
 }
@@ -68,8 +70,8 @@ _QUIET: Mapping[str, str] = {
 class SparkTarget:
     """Where Spark runs.
 
-    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf`: Spark properties, which
-    override ours.
+    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf`: Spark properties,
+    which override ours.
     """
 
     master: str = "local[*]"
@@ -119,7 +121,7 @@ class PendingSession:
         self._future: Future[SparkSession] = futures.submit(lambda: _open(engine, self._abandoned))
 
     def result(self) -> "SparkSession":
-        """The session. Raises ScanFailed: no Java, no server, or a JVM that died (with the path of its log)."""
+        """The session. Raises ScanFailed: no Java, no server, or a JVM that died."""
         try:
             return self._future.result(timeout=_START_LIMIT_S)
         except TimeoutError:
@@ -127,7 +129,7 @@ class PendingSession:
             raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {self._engine}") from None
 
     def abandon(self) -> None:
-        """Give up the session. A starting JVM is ended before this returns; `close` ends a running one."""
+        """Give up the session and end a starting JVM; `close` ends a running one."""
         self._abandoned.set()
         # Otherwise this process could end first and leave the JVM behind.
         wait([self._future], _ABANDON_LIMIT_S)
@@ -137,7 +139,8 @@ class PendingSession:
 class SessionHandle:
     """A session that this module started and has to end.
 
-    `release`: ends it. `jvm`: of a local driver. `has_code`: whether our code is on its workers' path.
+    `release`: ends it. `jvm`: of a local driver. `has_code`: whether our code is on its workers'
+    path.
     """
 
     release: TimedCall
@@ -150,10 +153,11 @@ _current: SessionHandle | None = None
 
 
 def close(*, at_once: bool = False) -> None:
-    """Stop the session of this process, if any, and its JVM. Safe to call twice. `at_once`: after Ctrl-C.
+    """Stop the session of this process, if any, and its JVM. Safe to call twice. `at_once`: after
+    Ctrl-C.
 
-    Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the session
-    until its own timeout.
+    Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the
+    session until its own timeout.
     """
     global _current
     handle, _current = _current, None
@@ -177,7 +181,7 @@ def close(*, at_once: bool = False) -> None:
 
 
 def log_hint() -> str:
-    """The path of the log of Spark's JVM and Python workers, for an error message; empty for a remote session."""
+    """The path of Spark's log for an error message; empty for a remote session."""
     return "" if _current is None or _current.jvm is None else f"; the log is {_current.jvm.keep_log()}"
 
 
@@ -235,7 +239,8 @@ def _launch(engine: SparkTarget, abandoned: threading.Event) -> SessionHandle:
     context._accumulatorServer.handle_error = lambda *_: None
     # It waits for a second.
     handle.release.then(context._accumulatorServer.shutdown)
-    # Only spark-submit reads the property; a context uses `python3` from PATH, which may lack pyarrow.
+    # Only spark-submit reads the property; a context uses `python3` from PATH, which may lack
+    # pyarrow.
     context.pythonExec = properties["spark.pyspark.python"]
     handle.session = SparkSession(context)
     return handle
@@ -278,7 +283,8 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
     master = engine.master
     local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     if local:
-        # Without a second number one crashed worker fails the scan; a cluster retries three times by default.
+        # Without a second number one crashed worker fails the scan; a cluster retries three times
+        # by default.
         master = f"local[{local[1] or 1},4]"
     properties = dict(_QUIET)
     if re.match(r"(local|spark://(127\.|localhost))", master):
@@ -307,7 +313,7 @@ def check_reachable(remote: str) -> None:
 
 
 def _release_remote(session: "SparkSession") -> None:
-    """Release the session like its `stop`, without the lock that blocks new sessions while a server hangs."""
+    """Release the session like its `stop`, without its lock, which blocks new sessions."""
     from pyspark.sql.connect.session import SparkSession as Remote
 
     if Remote._default_session is session:
@@ -337,8 +343,9 @@ def add_package(session: "SparkSession") -> None:
     with tempfile.TemporaryDirectory(prefix="kafka-reconciler-ship-") as temporary:
         folder = Path(temporary)  # for a Connect server, which copies the content
         if isinstance(session, Classic):
-            # Executors fetch the file with their first task, and after every restart: it stays as long as the
-            # context. Not in the folder of the context's files itself: Spark would take it for one of those.
+            # Executors fetch the file with their first task, and after every restart: it stays as
+            # long as the context. Not in the folder of the context's files itself: Spark would take
+            # it for one of those.
             folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
             folder.mkdir(exist_ok=True)
         path = folder / f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"

@@ -1,8 +1,8 @@
 """Reads one chunk in a Spark task, as rows of one table that Spark reduces.
 
-Decided here: which rows leave a task. All sources share one schema, so that each source is read once
-and feeds one shuffle. A row describes one subject (partition, group, topic, or the run itself) and fills
-only the columns of its source.
+Decided here: which rows leave a task. All sources share one schema, so that each source is read
+once and feeds one shuffle. A row describes one subject (partition, group, topic, or the run itself)
+and fills only the columns of its source.
 """
 
 import gc
@@ -34,7 +34,7 @@ COMMITS = ("commits", "commit_topics", "fingerprint")
 _ACTIVITY = ("last_activity_ms", "log_partition", "log_offset", "seems", "live", "commit_keys")
 _COUNTS = ("records", "skipped", "garbled")
 SUMS = (*_COUNTS, "unread")
-"""Of a topic (records, and partitions that were not read), or of a run (rows or records that were read)."""
+"""Of a topic (records, partitions without an answer), or of a run (what was read)."""
 
 COLUMNS: Mapping[int, Sequence[str]] = {
     PARTITION: (*_OFFSETS, "readers", "origins"),
@@ -59,10 +59,10 @@ _LEAST_S = 5.0
 class ScanTask:
     """What the tasks of one scan share. Pickled into the tasks.
 
-    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is requested
-    wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent brokers, later than the
-    start of the last chunk where brokers answer; a wrong clock costs patience, not facts. `log_limit_s`:
-    upper bound for one chunk of the commit log.
+    `readers`: partitions whose readers are requested, by topic. `named`: groups whose position is
+    requested wherever it is, by topic. `until_s`: epoch seconds at which tasks give up silent
+    brokers, later than the start of the last chunk where brokers answer; a wrong clock costs
+    patience, not facts. `log_limit_s`: upper bound for one chunk of the commit log.
     """
 
     connection: Connection
@@ -88,7 +88,8 @@ def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.Re
 def is_retry() -> bool:
     """Whether this Spark task failed before.
 
-    The client library can crash while a coordinator moves; the next attempt reads commits in a worker process.
+    The client library can crash while a coordinator moves; the next attempt reads commits in a
+    worker process.
     """
     from pyspark import TaskContext
 
@@ -112,8 +113,9 @@ def gc_paused() -> Iterator[None]:
 
 
 def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, with a row about the run itself. `read_commits` explains `isolated`."""
-    # At least a few seconds: an executor whose clock is ahead still gets answers from healthy brokers.
+    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: as of `read_commits`."""
+    # At least a few seconds: an executor whose clock is ahead still gets answers from healthy
+    # brokers.
     remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
         if chunk.requests:
@@ -197,7 +199,8 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
             origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
             topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
         elif task.readers or group in needed:
-            # Where readers are requested, every group counts: the log may know ids that no listing shows.
+            # Where readers are requested, every group counts: the log may know ids that no listing
+            # shows.
             groups.append({**row, "name": group, "needed": group in needed})
     yield _rows(GROUP, groups)
     yield _rows(PARTITION, topic_ids)
