@@ -87,8 +87,7 @@ def create(
         **(tuning or {}),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
         "error_cb": lambda error: _LOG.debug("client_error=%s text=%s", error.name(), error.str()),
-        # Without it AdminClient.list_topics("x") creates the topic x. A producer has no such
-        # property.
+        # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         **(settings or {}),
     }
@@ -117,14 +116,12 @@ def cluster_id(connection: Connection) -> str:
     """The cluster's id, which also proves that a broker answers.
 
     Raises ClusterUnreachable within `timeout_s`, in one line: the addresses, the time and the last
-    reason. A failed handshake ends the wait after three seconds: a wrong password does not get
-    right.
+    reason. A failed handshake ends the wait after three seconds.
     """
     started = time.monotonic()
     errors = ConnectErrors(Deadline.after(connection.timeout_s))
     client = create(AdminClient, connection, read_timeouts(connection), {"error_cb": errors.add})
-    # Not describe_cluster: that waits for the controller, and a KRaft broker names any other broker
-    # as the controller, even a frozen one.
+    # Not describe_cluster: that waits for the controller, and brokers may name a frozen one.
     answer = submit(lambda: client.cluster_id(timeout=connection.timeout_s))
     while not answer.done() and not errors.deadline.passed:
         # The answer ends the wait; only `poll` delivers errors meanwhile.

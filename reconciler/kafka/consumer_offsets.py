@@ -5,8 +5,8 @@ commit in an open transaction is activity, and the transaction must not make the
 look idle. Bytes that do not fit their layout exactly raise ValueError; the reader counts them.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommitKey,
-OffsetCommitValue, GroupMetadataKey, GroupMetadataValue and the Consumer-, Share- and
-StreamsGroup*Key files).
+OffsetCommitValue, GroupMetadataKey, GroupMetadataValue, the Consumer-, Share-, StreamsGroup*Key
+files).
 """
 
 import base64
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
+from reconciler.kafka.offsets import read_ends, read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topic_reader import read_ends, read_records
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from reconciler.model.snapshot import GroupType
 
@@ -86,8 +86,8 @@ def read_commit_log(
     newest offset committed under it (`topic_id` None: by a value version without ids). Group only:
     its newest activity, where its newest record is, the type that its records suggest, whether any
     of its keys is still set, and the number of set commit keys. Neither: one partition of the log,
-    with its number of records, of skipped ones (unknown key types) and of malformed ones
-    (`garbled`), or an error.
+    with its numbers of records, skipped ones (unknown key types) and malformed ones (`garbled`), or
+    an error.
 
     Never raises for a broker that is away. `origins`: topic ids only of these groups on these
     topics; None: of all. `limit_s`: as of `read_records`.
@@ -182,8 +182,7 @@ class Reduction:
                 state.committed[commit.topic_id] = value
                 state.newest_ms = max(state.newest_ms, commit.commit_ms)
             except ValueError:
-                # It is the current commit, of an unknown topic: earlier commits prove nothing any
-                # more.
+                # The current commit, of an unknown topic: earlier commits prove nothing.
                 state.committed.clear()
                 self.malformed += 1
 
@@ -249,8 +248,7 @@ def _classic_type(value: bytes | None) -> GroupType:
 def decode_key(data: bytes) -> RecordKey:
     """Decode the key of one record."""
     if data[:2] in (b"\0\0", b"\0\1"):
-        # Without _Fields: most records are commits, and each call less is visible in the scan's
-        # time.
+        # Without _Fields: most records are commits, and each call costs visible time.
         at = 4 + int.from_bytes(data[2:4])
         end = at + 2 + int.from_bytes(data[at : at + 2])
         if end + 4 != len(data):
@@ -307,8 +305,7 @@ def decode_protocol_type(data: bytes) -> str:
 
 
 def log_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group; its leader is the group's
-    coordinator.
+    """The partition of `__consumer_offsets` of a group; its leader is the coordinator.
 
     The broker's computation: Java's hash of the id, modulo the number of partitions.
     """

@@ -1,5 +1,4 @@
-"""Checks whether a cluster lets the manifests be planned and applied: versions, clock, permissions.
-Reads only.
+"""Checks whether manifests can be planned and applied: versions, clock, permissions. Reads only.
 
 Decided here: which facts are checked, and how "fine", "missing" and "could not be read" differ.
 permissions.py reads the permissions. Nothing here prints.
@@ -37,8 +36,8 @@ _FETCH = 1
 class BrokerVersion:
     """The protocols of one broker. `kafka_4`: 4.0 or later.
 
-    `operations`: version ranges of the requests of apply, by name. `lacking`: those without a
-    usable version.
+    `operations`: version ranges of apply's requests, by name. `lacking`: those without a usable
+    one.
     """
 
     broker: str
@@ -68,8 +67,7 @@ class ClockSkew:
 class DoctorReport:
     """The results of all checks.
 
-    `unseen`: sentences about incomplete listings. `beyond`: permissions that planning does not
-    need.
+    `unseen`: sentences about incomplete listings. `beyond`: permissions beyond planning.
     """
 
     cluster_id: str
@@ -156,8 +154,7 @@ def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:
     """Brokers write the timestamps of `__consumer_offsets`: its newest one tells their clock."""
     if not partitions:
         return ClockSkew(age_ms=Unknown(f"this principal cannot see {COMMIT_LOG_TOPIC}, or there is none"))
-    # A partition without an answer can only hold a newer timestamp: a smaller age, which changes no
-    # verdict.
+    # A partition without an answer can only hold a newer timestamp, which changes no verdict.
     newest_ms = max(newest_timestamps(session, COMMIT_LOG_TOPIC, partitions), default=-1)
     if newest_ms < 0:
         return ClockSkew(age_ms=Unknown(f"{COMMIT_LOG_TOPIC} holds no record with a broker's timestamp"))

@@ -1,7 +1,6 @@
 """Deadlines, interruptible waits and failures of admin futures.
 
-The client library's futures and blocking calls have no common deadline, and they do not let Ctrl-C
-through.
+The client library's futures and calls have no common deadline and do not let Ctrl-C through.
 """
 
 import errno

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.futures import Deadline, kafka_error
-from reconciler.kafka.groups import Positions, fetch, read_groups, unknown_group
+from reconciler.kafka.groups import fetch, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.election import Election
@@ -23,8 +23,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
 
-# The broker gives up before the client does: REQUEST_TIMED_OUT from a leader says more than
-# silence.
+# The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
 _GRACE_S = 3.0
@@ -65,11 +64,13 @@ class KafkaGateway:
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
         fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
-        return {
-            (group, partition): _position(fetched[group], partition)
-            for group, partitions in by_group.items()
-            for partition in partitions
-        }
+        positions: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
+        missing = Unknown("the answer lacks this partition")
+        for group, partitions in by_group.items():
+            read = fetched[group]
+            for p in partitions:
+                positions[group, p] = read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
+        return positions
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))
@@ -123,8 +124,7 @@ class KafkaGateway:
             return {}
         request = [ClientPartition(p.topic, p.partition) for p in requested]
         try:
-            # No timeout arguments: this library version answers them with SystemError. The client's
-            # socket.timeout.ms is the timeout.
+            # No timeout arguments: the library raises SystemError. socket.timeout.ms limits it.
             answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
             results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
         except ClusterUnreachable as error:
@@ -177,12 +177,6 @@ def _results(
 
 def _unsent(error: ClusterUnreachable) -> ItemResult:
     return ItemResult("_TRANSPORT", str(error), sent=False)
-
-
-def _position(fetched: Positions | Unknown, partition: TopicPartition) -> int | Unknown | None:
-    if isinstance(fetched, Unknown):
-        return fetched
-    return fetched.get((partition.topic, partition.partition), Unknown("the answer lacks this partition"))
 
 
 def _result(error: object) -> ItemResult:

@@ -43,8 +43,7 @@ _NO_COMMIT = (-1001, -1)
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
-# The default of offsets.topic.num.partitions; a wrong value only makes the parts of a retry less
-# exact.
+# The default of offsets.topic.num.partitions; another value makes retries less exact.
 _LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
@@ -64,8 +63,7 @@ _LISTING_SHARE = 2 / 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """Groups by id. `incomplete` None: the caller may describe the cluster and every broker
-    answered.
+    """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
 
     `hidden_unread` None: the old list call, which shows share and Streams groups, answered
     completely. `cluster_id`: of the cluster that answered; None: it did not say.
@@ -78,17 +76,14 @@ class GroupListing:
 
 
 def list_groups(session: KafkaSession, *, hidden: bool, deadline: Deadline | None = None) -> GroupListing:
-    """List consumer groups with type and state, and with `hidden` the ids that only the old list
-    call shows.
+    """List consumer groups, and with `hidden` ids that only the old list call shows.
 
-    Rights: DESCRIBE on the cluster. Never raises for a broker that is away: the listing is
-    incomplete then.
+    Rights: DESCRIBE on the cluster. A broker that is away makes the listing incomplete.
     """
     answers = session.read((_CLUSTER, _LISTING), _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
     groups, incomplete = _listed(answers[_LISTING], cluster)
-    # What makes the listing incomplete blocks the same policies as hidden ids would, and the old
-    # call hangs on brokers that are away.
+    # An incomplete listing blocks what hidden ids would, and the old call hangs without a broker.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
         old = _old_listing(session)
@@ -110,8 +105,7 @@ def read_groups(
     `listed` False needs a provably complete listing and the group's coordinator: while a
     coordinator moves, no broker lists its groups and no error says so. Of a listed group the
     coordinator has just told type and state, and answers only for the commits. Where another
-    cluster than `cluster_id` answers, every fact is Unknown: groups have no id, and the same name
-    there is another group.
+    cluster than `cluster_id` answers, every fact is Unknown: the same name there is another group.
     """
     listing = list_groups(session, hidden=False, deadline=Deadline.after(deadline.remaining_s * _LISTING_SHARE))
     if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
@@ -145,8 +139,7 @@ def read_commits(
     """All commits of each group, a few hundred groups at a time.
 
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
-    coordinator moves: acceptable in a Spark task, which is retried in isolation, never in the
-    driver.
+    coordinator moves: acceptable in a Spark task, which is retried, never in the driver.
     """
 
     def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:

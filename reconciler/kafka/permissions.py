@@ -1,5 +1,4 @@
-"""Which permissions the manifests require, which of them the caller holds, and their grants. Reads
-only.
+"""Which permissions the manifests require, which of them are held, and their grants. Reads only.
 
 Brokers answer a description with the operations that the caller may use. A permission that could
 not be read is Unknown, neither held nor missing. Grants are for three principals (plan, apply,
@@ -77,8 +76,7 @@ class RequiredAccess:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """An operation that a principal needs on selected resources. `breaks`: what does not work
-    without it.
+    """An operation that a principal needs on resources. `breaks`: what fails without it.
 
     From `check`: the number of resources, the names without the permission, and the names (with a
     reason) whose permissions could not be read. The cluster's name is empty.
@@ -221,8 +219,7 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
     for name, answer in answers.items():
         failure = failure_of(answer)
         if failure is None:
-            # None, for the cluster: the caller may not describe it, and so holds nothing that
-            # implies DESCRIBE.
+            # None, for the cluster: the caller may not describe it, and holds nothing.
             held = answer.result().authorized_operations or ()
             operations[name] = frozenset(operation.name for operation in held)
         elif not failed_with(answer, GONE):

@@ -5,8 +5,8 @@ The session is opened once per command and handed to the scan, the gateway, the 
 
 Worker processes, each with a session of its own, call group coordinators, because the client
 library may crash in these calls: librdkafka's OffsetFetch, DescribeGroups and DeleteGroups
-dereference a null pointer or fail an assertion when a coordinator moves or its broker goes away
-(its issues 5040, 3663 and 4605).
+dereference a null pointer or fail an assertion when a coordinator moves (its issues 5040, 3663,
+4605).
 """
 
 import contextlib
@@ -49,9 +49,8 @@ class KafkaSession:
     """Clients and worker processes for one cluster. Safe between threads, not picklable.
 
     Reads, deletions and elections have separate clients: a DeleteRecords request that waits for a
-    slow replica blocks its connection, and a read behind it on the same client times out, or
-    answers -1001 as if it were an offset. Every method that opens a client raises
-    ClusterUnreachable.
+    slow replica blocks its connection, and a read behind it times out, or answers -1001 as an
+    offset. Methods that open a client raise ClusterUnreachable.
     """
 
     def __init__(self, connection: Connection, *, cluster_id: str | None = None) -> None:
@@ -82,8 +81,7 @@ class KafkaSession:
     def client(self, purpose: str, tuning: connect.Tuning | None = None) -> AdminClient:
         """The client for requests of one purpose, which may take the whole timeout.
 
-        A broker answers the requests of one connection in order: requests that wait need several
-        clients.
+        A broker answers a connection's requests in order: those that wait need several.
         """
         with self._lock:
             client = self._clients.get(purpose)
@@ -115,13 +113,11 @@ class KafkaSession:
         is_final: Callable[[Future[Any]], bool] = is_final,
         deadline: Deadline | None = None,
     ) -> dict[Item, Future[Any]]:
-        """The last answer for each item, after retries until it is final or the deadline has
-        passed.
+        """The last answer for each item, after retries until it is final or time is up.
 
         `call` sends one request for at most `per_call` items, with a timeout in seconds. An attempt
         takes at most a third of the time: the library sends lookups to any broker that looks alive,
-        a frozen broker looks alive until its first request times out, and facts of other brokers
-        must not be lost with it.
+        and a frozen broker looks alive until its first request times out.
         """
         deadline = deadline or self.deadline()
         attempt_s = deadline.remaining_s / 3
@@ -181,8 +177,7 @@ class KafkaSession:
         return None
 
     def refresh(self) -> None:
-        """Drop all clients and worker processes, and with them the leaders and coordinators that
-        they remember.
+        """Drop all clients and worker processes, and the leaders that they remember.
 
         The library has no other way to forget them. Later calls open new clients.
         """
@@ -230,8 +225,7 @@ class _Worker:
 def serve(descriptor: int) -> None:
     """The worker's main loop: receives a connection, then requests, until the parent is gone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A terminal's Ctrl-C reaches all foreground processes; the parent still reads back what was in
-    # flight.
+    # A terminal's Ctrl-C reaches all processes; the parent still reads back requests.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()

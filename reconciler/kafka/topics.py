@@ -1,8 +1,7 @@
 """Reads brokers and topics: leadership, topic ids, cleanup policies.
 
 Decided here: how "no such topic" differs from "you may not know", and when a topic listing is
-incomplete. A listing without an error proves nothing by itself: a caller without rights gets a
-shorter list.
+incomplete. A listing without an error proves nothing: without rights it is shorter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +36,7 @@ Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
 class TopicListing:
     """All topics that the caller may see. `incomplete` None: nothing hints at further topics.
 
-    `brokers`: ids of the live brokers. `partitions`: by topic, sorted by number; without the topics
-    whose partitions are Unknown.
+    `brokers`: ids of live brokers. `partitions`: sorted, by topic; not of topics with Unknown ones.
     """
 
     brokers: tuple[int, ...]
@@ -110,8 +108,7 @@ def describe(
 def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterable[str]) -> TopicListing:
     """The listing with current topic ids, leaders and in-sync replicas of `names`.
 
-    A name that the listing lacks is described, too: the broker's answer distinguishes "no such
-    topic" from "you may not know".
+    Missing names are described, too: "no such topic" differs from "you may not know".
     """
     topics, partitions = dict(listing.topics), dict(listing.partitions)
     refused: list[str] = []
@@ -170,8 +167,7 @@ def send_descriptions(
 ) -> dict[str, Future[Any]]:
     """Send DescribeTopics, with `permissions` for the caller's, too.
 
-    `partitions`: known ones by topic. A call has about 4,000: a topic counts as four at least, and
-    so does one of unknown size.
+    `partitions`: known ones by topic. A call has about 4,000; a topic counts as at least four.
     """
     answers: dict[str, Future[Any]] = {}
     ends = accumulate(max(4, len((partitions or {}).get(name, ()))) for name in names)
@@ -203,8 +199,7 @@ def cleanup_policies(session: KafkaSession, names: Iterable[str]) -> dict[str, f
 
 
 def topic_id_text(topic_id: Any) -> str | Unknown:
-    """A topic id in the spelling of Kafka's own tools; the library prints the other base64
-    alphabet.
+    """A topic id as Kafka's own tools spell it; the library has another base64 alphabet.
 
     All zeros means that there is no id (KIP-516): two topics without an id are not the same topic.
     """

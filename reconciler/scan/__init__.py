@@ -1,1 +1,1 @@
-"""Runs a ScanRequest into a ClusterSnapshot. Only this package imports pyspark, if a scan needs it."""
+"""Runs a ScanRequest into a ClusterSnapshot. Only this package imports pyspark, when needed."""

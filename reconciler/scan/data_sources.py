@@ -1,6 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Data sources for any SparkSession: `kafka_partitions`, `kafka_group_commits` and
-`kafka_commit_log`.
+"""Data sources for any Spark: `kafka_partitions`, `kafka_group_commits` and `kafka_commit_log`.
 
 They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan
 itself does not use them: a data source starts more Python workers, and every action reads it again.
@@ -57,7 +56,7 @@ class Options:
     """The reader's options.
 
     `topics`, `groups`: comma-separated selectors. `instants_ms`: comma-separated epoch ms.
-    `kafka.…`: librdkafka's properties.
+    `kafka.…`: of librdkafka.
     """
 
     connection: Connection
@@ -81,8 +80,7 @@ class Options:
 
 
 class KafkaSource(DataSource, DataSourceReader):
-    """One source and its reader: a Spark partition per chunk, each read with a Kafka session of its
-    own.
+    """One source and its reader: a Spark partition and a Kafka session per chunk.
 
     Every row has a status: `error` null means that it was read. A null number beside an `error` was
     not read; it is never zero. docs/scan.md documents the columns. Spark pickles the source.
@@ -155,8 +153,7 @@ class KafkaPartitions(KafkaSource):
 class KafkaGroupCommits(KafkaSource):
     """One row per committed offset of a group that the caller may list, and one per group.
 
-    The row of a group has no topic: it has the counts and the fingerprint of all commits, or an
-    error.
+    The row of a group has no topic: it has counts and fingerprint of its commits, or an error.
     """
 
     NAME = "kafka_group_commits"

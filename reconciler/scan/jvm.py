@@ -1,5 +1,4 @@
-"""The JVM of a local driver: started silently, in its own process session, and ended with this
-process.
+"""The JVM of a local driver: silent, in its own process session, and ended with this process.
 
 Decided here: how the process is launched, when it is given up, and when an archive of classes is
 used. pyspark's own launch prints to the terminal, lets Ctrl-C reach the JVM in the middle of an

@@ -1,8 +1,7 @@
-"""`python -m reconciler.scan.prepare`: writes the archive of Spark's classes before the first scan
-(docs/adr/0010).
+"""`python -m reconciler.scan.prepare` writes the archive of Spark's classes (docs/adr/0010).
 
-`make setup` runs it. Otherwise the second scan on a machine writes the archive, and each of several
-scans in parallel would write one.
+`make setup` runs it. Otherwise the second scan on a machine writes it, or each of several parallel
+ones.
 """
 
 import math
@@ -24,8 +23,7 @@ def main() -> None:
     try:
         if write_at_next_start(find_java(), spark_home() / "jars"):
             session = PendingSession(SparkTarget()).result()
-            # The discard port, where no server listens: a query that reads nothing loads the same
-            # classes.
+            # The discard port: a query that reads nothing loads the same classes.
             no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
             task = ScanTask(connection=no_broker, readers={}, named={}, groups=(), until_s=math.inf, log_limit_s=1.0)
             run_query(session, task, [Chunk(groups=("no-group",))], limit_s=_LIMIT_S, progress=lambda _message: None)

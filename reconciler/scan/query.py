@@ -1,5 +1,4 @@
-"""The one Spark query of a scan: every chunk read once, one shuffle, one row per subject to the
-driver.
+"""The one Spark query of a scan: each chunk is read once, one shuffle, one row per subject.
 
 Decided here: what is left out before it reaches the driver. A reader at or above the stable end
 matters only if it was named. A listed group that was read and not requested needs no row. The query

@@ -1,5 +1,4 @@
-"""Resolves a scan request against live names: which partitions and groups are read, in which
-chunks.
+"""Resolves a scan request against live names: what is read, in which chunks.
 
 Pure: listings in, chunks out. kafka/ decides how a chunk is read.
 """
@@ -24,8 +23,7 @@ _GROUPS_PER_CHUNK = 500
 _LOG_RECORDS_PER_CHUNK = 400_000
 _LOG_SMALL = 100_000
 # About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits).
-# Too low a rate only prolongs the wait for silent brokers, too high a rate loses facts of brokers
-# that answer.
+# Too low a rate only prolongs the wait for silent brokers, too high a rate loses facts.
 _PARTITIONS_PER_S = 2_000
 _GROUPS_PER_S = 500
 _LOG_RECORDS_PER_S = 100_000

@@ -1,8 +1,7 @@
-"""The steps of a scan in order: ScanRequest in, ClusterSnapshot out. Reads only and decides
-nothing.
+"""The steps of a scan: ScanRequest in, ClusterSnapshot out. Reads only and decides nothing.
 
-The driver lists topics and groups while Spark starts. Tasks read offsets, commits and the commit
-log, and one query reduces them.
+The driver lists topics and groups while Spark starts. Tasks read the rest, and one query reduces
+it.
 """
 
 import logging
@@ -16,9 +15,8 @@ import pyarrow as pa
 
 from reconciler.kafka import futures
 from reconciler.kafka.groups import GroupListing, list_groups
-from reconciler.kafka.offsets import read_watermarks, requests_by_leader
+from reconciler.kafka.offsets import read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topic_reader import read_ends
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, cleanup_policies, describe_topics, list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
@@ -99,8 +97,7 @@ def scan(
 def start_session(request: ScanRequest, engine: SparkTarget) -> Iterator[PendingSession | None]:
     """Start a Spark session, if the request needs one, while the block does the first steps.
 
-    An early end of the block, Ctrl-C included, neither waits for the session nor leaves a JVM
-    behind.
+    An early end of the block neither waits for the session nor leaves a JVM behind.
     """
     start = PendingSession(engine) if request.spark else None
     try:
@@ -141,8 +138,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
 def describe_log(session: KafkaSession, topics: TopicListing) -> CommitLog:
     """The commit log before its reading."""
     if COMMIT_LOG_TOPIC not in topics.topics:
-        # Not together with other topics: an unreadable log must not make the listing of topics
-        # incomplete.
+        # Alone: an unreadable log must not make the listing of topics incomplete.
         topics = describe_topics(session, replace(topics, incomplete=None), [COMMIT_LOG_TOPIC])
         if COMMIT_LOG_TOPIC not in topics.topics:
             return CommitLog(missing=topics.incomplete)
@@ -159,8 +155,7 @@ def _divide(
     request: ScanRequest, session: KafkaSession, listings: Listings
 ) -> tuple[tuple[Chunk, ...], ScanTask, float]:
     """The chunks, what their tasks share, and the time limit of all of them in seconds."""
-    # A request for a coordinator creates the commit log where there is none, and no group has
-    # committed then.
+    # Without a log no group has committed, and a request for a coordinator would create it.
     no_commits = listings.log.partitions == 0 and listings.log.missing is None
     log_sizes = listings.log.sizes if request.commit_log else {}
     # The slow chunks first, so that no single task ends late.
@@ -208,8 +203,7 @@ def _snapshot(
     topics = snapshot_builder.topic_facts(listings.topics, listings.policies.result(), rows, listings.counted)
     partitions = snapshot_builder.partition_facts(listings.partition_requests, rows, log, last_purges)
     return ClusterSnapshot(
-        # Of the brokers that were read: the addresses may lead to another cluster than at the start
-        # of the run.
+        # Of the brokers that were read: meanwhile the addresses may lead elsewhere.
         cluster_id=listings.topics.cluster_id or session.cluster_id or "",
         observed_at_ms=observed_at_ms,
         brokers=listings.topics.brokers,
@@ -228,8 +222,7 @@ def _snapshot(
 def refresh_watermarks(
     session: KafkaSession, partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """The same facts, with a new high watermark for partitions whose readers stand above the
-    scan's.
+    """The same facts, with new high watermarks where readers stand above the scan's.
 
     A live group often commits after the scan has read the partition's end. Only the high watermark
     is replaced: it decides whether a commit can be true. The stable end, which caps every floor,

@@ -55,12 +55,10 @@ _QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # The shuffle's output is small and of a known size: re-planning between stages costs more than
-    # it saves.
+    # The shuffle is small and of a known size: re-planning costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
-    # Otherwise lists of readers of more than 128 partitions are sorted and spilled instead of
-    # hashed.
+    # Otherwise readers of more than 128 partitions are sorted and spilled, not hashed.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     **_CONSISTENT_RETRY,
 }
@@ -70,8 +68,8 @@ _QUIET: Mapping[str, str] = {
 class SparkTarget:
     """Where Spark runs.
 
-    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf`: Spark properties,
-    which override ours.
+    `remote`: a Spark Connect server (`sc://…`), which replaces `master`. `conf` overrides our
+    properties.
     """
 
     master: str = "local[*]"
@@ -139,8 +137,7 @@ class PendingSession:
 class SessionHandle:
     """A session that this module started and has to end.
 
-    `release`: ends it. `jvm`: of a local driver. `has_code`: whether our code is on its workers'
-    path.
+    `release`: ends it. `jvm`: of a local driver. `has_code`: whether it has our code.
     """
 
     release: TimedCall
@@ -153,11 +150,10 @@ _current: SessionHandle | None = None
 
 
 def close(*, at_once: bool = False) -> None:
-    """Stop the session of this process, if any, and its JVM. Safe to call twice. `at_once`: after
-    Ctrl-C.
+    """Stop this process's session, if any, and its JVM. Can be repeated. `at_once`: after Ctrl-C.
 
     Takes seconds at most: a JVM that hangs is killed, and a Connect server that hangs keeps the
-    session until its own timeout.
+    session.
     """
     global _current
     handle, _current = _current, None
@@ -239,8 +235,7 @@ def _launch(engine: SparkTarget, abandoned: threading.Event) -> SessionHandle:
     context._accumulatorServer.handle_error = lambda *_: None
     # It waits for a second.
     handle.release.then(context._accumulatorServer.shutdown)
-    # Only spark-submit reads the property; a context uses `python3` from PATH, which may lack
-    # pyarrow.
+    # Only spark-submit reads the property; `python3` from PATH may lack pyarrow.
     context.pythonExec = properties["spark.pyspark.python"]
     handle.session = SparkSession(context)
     return handle
@@ -283,8 +278,7 @@ def _properties(engine: SparkTarget) -> dict[str, str]:
     master = engine.master
     local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     if local:
-        # Without a second number one crashed worker fails the scan; a cluster retries three times
-        # by default.
+        # Without a second number a crashed worker fails the scan; clusters retry.
         master = f"local[{local[1] or 1},4]"
     properties = dict(_QUIET)
     if re.match(r"(local|spark://(127\.|localhost))", master):
@@ -344,8 +338,7 @@ def add_package(session: "SparkSession") -> None:
         folder = Path(temporary)  # for a Connect server, which copies the content
         if isinstance(session, Classic):
             # Executors fetch the file with their first task, and after every restart: it stays as
-            # long as the context. Not in the folder of the context's files itself: Spark would take
-            # it for one of those.
+            # long as the context. Not in the context's own folder: Spark would take it for its own.
             folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
             folder.mkdir(exist_ok=True)
         path = folder / f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"

@@ -88,8 +88,7 @@ def read_chunks(task: ScanTask, chunks: Sequence[Chunk], batches: Iterator[pa.Re
 def is_retry() -> bool:
     """Whether this Spark task failed before.
 
-    The client library can crash while a coordinator moves; the next attempt reads commits in a
-    worker process.
+    The library can crash while a coordinator moves; a retry uses a worker process.
     """
     from pyspark import TaskContext
 
@@ -113,9 +112,8 @@ def gc_paused() -> Iterator[None]:
 
 
 def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: as of `read_commits`."""
-    # At least a few seconds: an executor whose clock is ahead still gets answers from healthy
-    # brokers.
+    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_commits`."""
+    # At least a few seconds, because the executor's clock may be ahead.
     remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
         if chunk.requests:
@@ -199,8 +197,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
             origin = {"group": group, "committed": row["committed"], "id": row["topic_id"]}
             topic_ids.append({"name": row["topic"], "number": row["partition"], "origin": origin})
         elif task.readers or group in needed:
-            # Where readers are requested, every group counts: the log may know ids that no listing
-            # shows.
+            # For readers every group counts: the log may know ids that no listing shows.
             groups.append({**row, "name": group, "needed": group in needed})
     yield _rows(GROUP, groups)
     yield _rows(PARTITION, topic_ids)
