@@ -67,7 +67,7 @@ class KafkaGateway:
         positions: dict[tuple[str, TopicPartition], int | Unknown | None] = {}
         missing = Unknown("the answer lacks this partition")
         for group, partitions in by_group.items():
-            read = fetched[group]
+            read, _is_final = fetched[group]
             for p in partitions:
                 positions[group, p] = read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
         return positions
@@ -104,7 +104,7 @@ class KafkaGateway:
             with self.session.borrow_deleter() as client:
                 return _results(before_offsets, send, deadline)
         except ClusterUnreachable as error:
-            return dict.fromkeys(before_offsets, _unsent(error))
+            return dict.fromkeys(before_offsets, _result(error))
 
     def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
         request = sorted(set(groups))
@@ -127,9 +127,7 @@ class KafkaGateway:
             # No timeout arguments: the library raises SystemError. socket.timeout.ms limits it.
             answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
             results = answer.result(timeout=self.session.timeout_s + _GRACE_S)
-        except ClusterUnreachable as error:
-            return dict.fromkeys(requested, _unsent(error))
-        except (KafkaException, FutureTimeout) as error:
+        except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
             return dict.fromkeys(requested, _result(error))
         errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
         missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
@@ -175,14 +173,12 @@ def _results(
     return results
 
 
-def _unsent(error: ClusterUnreachable) -> ItemResult:
-    return ItemResult("_TRANSPORT", str(error), sent=False)
-
-
 def _result(error: object) -> ItemResult:
     """Return the result for an error of the library or of a broker; None: success."""
     if error is None:
         return ItemResult("NONE")
+    if isinstance(error, ClusterUnreachable):
+        return ItemResult("_TRANSPORT", str(error), sent=False)
     inner = kafka_error(error)
     if inner is None:
         return ItemResult("_TIMED_OUT", "no answer within the deadline")

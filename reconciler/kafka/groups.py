@@ -36,7 +36,7 @@ PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
 
-_Fetched = dict[str, tuple[Positions | Unknown, bool]]
+Fetched = dict[str, tuple[Positions | Unknown, bool]]
 """The positions of each group, and whether a retry would not change them."""
 
 _NO_COMMIT = (-1001, -1)
@@ -128,9 +128,12 @@ def read_groups(
     return facts
 
 
-def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> dict[str, Positions | Unknown]:
-    """Each group's positions, or why they could not be read."""
-    return {group: answer for group, (answer, _is_final) in _fetch(session, requested, timeout_s).items()}
+def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
+    """Each group's positions. A worker process that dies is replaced once, with a new client."""
+    fetched: Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
+    named = {group: partitions for group, partitions in requested.items() if group}
+    answer = session.call_worker(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
+    return fetched if answer is None else fetched | answer[1]
 
 
 def read_commits(
@@ -239,7 +242,7 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
 
 def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unknown], _Fetched]:
+) -> tuple[dict[str, GroupState | Unknown], Fetched]:
     """For a worker process: states of the first groups, positions of the second."""
     client = session.client("coordinators")
     uncertain, requested = groups
@@ -321,23 +324,15 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     return known
 
 
-def _fetch(session: KafkaSession, requested: PartitionsByGroup, timeout_s: float) -> _Fetched:
-    """A worker process that dies is replaced once: a new client looks up the coordinators again."""
-    fetched: _Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
-    named = {group: partitions for group, partitions in requested.items() if group}
-    answer = session.call_worker(_ask_coordinators, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
-    return fetched if answer is None else fetched | answer[1]
-
-
 def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
     """Read all groups, then failed ones per coordinator: a moving one fails no others."""
-    fetched: _Fetched = {}
+    fetched: Fetched = {}
     deadline = session.deadline()
     parts: list[Sequence[str]] = [groups]
     while parts and not deadline.passed:
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            fetched |= _fetch(session, dict.fromkeys(part), limit_s)
+            fetched |= fetch(session, dict.fromkeys(part), timeout_s=limit_s)
         by_coordinator: dict[int, list[str]] = {}
         for group, (_, final) in fetched.items():
             if not final:

@@ -39,8 +39,6 @@ from reconciler.scan.task_rows import is_retry
 _CLIENT = "kafka."
 _METADATA = ("topic_id", "leader", "replicas", "in_sync")
 
-Metadata = Mapping[str, Any]
-"""The columns of a partition that its topic's listing knows."""
 Row = dict[str, Any]
 
 
@@ -130,7 +128,7 @@ class KafkaPartitions(KafkaSource):
         "topic! partition! log_start stable_end high_watermark instants offsets_at error " + " ".join(_METADATA)
     )
 
-    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Metadata]]]:
+    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
         topics = TopicRequest(topics=options.topics, offsets=True, instants_ms=options.instants_ms)
         request = ScanRequest(topics=(topics,))
         listing = _complete(list_topics(session))
@@ -143,7 +141,7 @@ class KafkaPartitions(KafkaSource):
         if metadata:
             yield Chunk(), list(metadata.values())
 
-    def rows(self, session: KafkaSession, chunk: tuple[Chunk, list[Metadata]]) -> Iterator[list[Row]]:
+    def rows(self, session: KafkaSession, chunk: tuple[Chunk, list[Row]]) -> Iterator[list[Row]]:
         offsets, metadata = chunk
         rows = {(row["topic"], row["partition"]): row for row in read_offsets(session, offsets.requests)}
         leaderless = {"error": "the partition has no leader"}
@@ -206,6 +204,6 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _metadata(facts: PartitionFacts) -> Metadata:
+def _metadata(facts: PartitionFacts) -> Row:
     row = {"topic": facts.partition.topic, "partition": facts.partition.partition}
     return row | {name: known_or_none(getattr(facts, name)) for name in _METADATA}

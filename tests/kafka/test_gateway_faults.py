@@ -195,11 +195,11 @@ def test_gateway_a_crashed_worker_is_replaced(cluster: Cluster) -> None:
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(session, {group: [at]}, timeout_s=10)[group] == {(name, 0): 4}
+        assert fetch(session, {group: [at]}, timeout_s=10)[group][0] == {(name, 0): 4}
         (worker,) = session._idle_workers
         os.kill(worker.process.pid, signal.SIGSEGV)
         worker.process.wait(10)
-        assert fetch(session, {group: None}, timeout_s=10)[group] == {(name, 0): 4}
+        assert fetch(session, {group: None}, timeout_s=10)[group][0] == {(name, 0): 4}
     finally:
         session.close()
 
@@ -212,7 +212,7 @@ def test_gateway_a_worker_that_hangs_is_abandoned(cluster: Cluster) -> None:
         (worker,) = session._idle_workers
         os.kill(worker.process.pid, signal.SIGSTOP)
         start = time.monotonic()
-        offsets = fetch(session, {"group": None}, timeout_s=1.0)["group"]
+        offsets = fetch(session, {"group": None}, timeout_s=1.0)["group"][0]
         assert isinstance(offsets, Unknown)
         assert time.monotonic() - start < 30
     finally:
@@ -244,7 +244,7 @@ def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: Cluster) ->
     session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     occupied = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
     try:
-        assert fetch(session, {"group": None}, timeout_s=10)["group"] == {}
+        assert fetch(session, {"group": None}, timeout_s=10)["group"][0] == {}
         (worker,) = session._idle_workers
         assert worker._pipe.fileno() > 1_023
     finally:
