@@ -87,7 +87,7 @@ def one_error(result: subprocess.CompletedProcess[str]) -> str:
     """The only line that a failed command printed."""
     assert (result.returncode, result.stdout) == (1, ""), result.stdout
     [line] = result.stderr.splitlines()
-    assert line.startswith("error: no broker of 127.0.0.1:")
+    assert line.startswith("error: guarded: no broker of 127.0.0.1:")
     return line
 
 
