@@ -1,4 +1,4 @@
-"""Reads consumer groups: listing, type, state and committed offsets.
+"""Reads consumer groups: listing, type, state, committed offsets and the topics of their members.
 
 Decided here: when a group listing is provably complete, and which answers are positions, which say
 that there is none, and which say nothing. Without DESCRIBE on the cluster brokers leave groups out
@@ -8,7 +8,7 @@ are asked by worker processes (session.py says why).
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,10 +35,24 @@ PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet")
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
 
+REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
+
 Fetched = dict[str, tuple[Positions | Unknown, bool]]
 """The positions of each group, and whether a retry would not change them."""
 
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What a group consumes: its commits, and the topics of which its members have partitions."""
+
+    commits: Sequence[Commit] | Unknown
+    member_topics: frozenset[str] | Unknown = frozenset()
+
+
 _NO_COMMIT = (-1001, -1)
+_REBALANCE_STATES = (ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING)
+_REBALANCE_S = 5.0
+"""How long to wait for the end of a rebalance: members have no partitions until then."""
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
@@ -46,6 +60,9 @@ _PAUSE_S = 0.25
 _LOG_PARTITIONS = 50
 
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
+_Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
+"""The state of a group, the topics of its members, and whether a retry would not change them."""
+
 _STATES = {
     ConsumerGroupState.PREPARING_REBALANCING: GroupState.PREPARING_REBALANCE,
     ConsumerGroupState.COMPLETING_REBALANCING: GroupState.COMPLETING_REBALANCE,
@@ -54,6 +71,7 @@ _STATES = {
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
 }
 _RIGHT = "DESCRIBE on the cluster"
+_ASSIGNMENTS = ("assignment", "target_assignment")
 _CLUSTER, _LISTING = "cluster", "listing"
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
 _LISTING_SHARE = 2 / 3
@@ -115,7 +133,8 @@ def read_groups(
         group for group in requested if group not in listed or listing.groups[group].state is GroupState.UNKNOWN
     )
     answer = session.call_worker(_ask_coordinators, (uncertain, listed), timeout_s=deadline.remaining_s)
-    states, positions = answer or ({}, {})
+    described, positions = answer or ({}, {})
+    states = {group: state for group, (state, _topics, _is_final) in described.items()}
     facts = {}
     for group in requested:
         if group in listed:
@@ -135,25 +154,26 @@ def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: flo
     return fetched if answer is None else fetched | answer[1]
 
 
-def read_commits(
-    session: KafkaSession, groups: Sequence[str], *, isolated: bool
-) -> Iterator[dict[str, list[Commit] | Unknown]]:
-    """All commits of each group, a few hundred groups at a time.
+def read_consumption(
+    session: KafkaSession, groups: Sequence[str], *, with_members: Collection[str], isolated: bool
+) -> Iterator[dict[str, Consumption]]:
+    """What each group consumes, a few hundred groups at a time.
 
+    `with_members`: groups that may have members; the members of other groups are not read.
     `isolated`: send from a worker process. Otherwise the library may kill this process while a
     coordinator moves: acceptable in a Spark task, which is retried, never in the driver.
     """
-
-    def send(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
-
+    with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):
-        if isolated:
-            read = _read_isolated(session, part)
-        else:
-            answers = session.read([group for group in part if group], send)
-            read = {group: _positions(future) for group, future in answers.items()}
-        yield {group: _commits(read.get(group, NAMELESS)) for group in part}
+        members = [group for group in part if group in with_members]
+        positions, topics = (_read_isolated if isolated else _read_in_process)(session, part, members)
+        yield {
+            group: Consumption(
+                _commits(positions.get(group, NAMELESS)),
+                topics.get(group, NAMELESS) if group in with_members else frozenset(),
+            )
+            for group in part
+        }
 
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
@@ -241,8 +261,8 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
 
 def _ask_coordinators(
     session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
-) -> tuple[dict[str, GroupState | Unknown], Fetched]:
-    """For a worker process: states of the first groups, positions of the second."""
+) -> tuple[dict[str, _Members], Fetched]:
+    """For a worker process: members of the first groups, positions of the second."""
     client = session.client("coordinators")
     uncertain, requested = groups
     timeout_s = deadline.request_timeout_s
@@ -250,7 +270,7 @@ def _ask_coordinators(
     fetched = _send_offset_fetches(client, requested, timeout_s)
     wait_all(client, (*described.values(), *fetched.values()), deadline)
     return (
-        {group: _state(future) for group, future in described.items()},
+        {group: (_state(future), _member_topics(future), _is_settled(future)) for group, future in described.items()},
         {group: (_positions(future), future.done() and is_final(future)) for group, future in fetched.items()},
     )
 
@@ -260,6 +280,25 @@ def _state(future: Future[Any]) -> GroupState | Unknown:
         return GroupState.DEAD
     failure = failure_of(future, prefix="the group could not be described: ")
     return _STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
+
+
+def _member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
+    """The topics of which members have partitions. A group that does not exist has no members."""
+    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
+        return frozenset()
+    failure = failure_of(future, right="DESCRIBE on the group", prefix="the group's members could not be read: ")
+    if failure is not None:
+        return failure
+    description = future.result()
+    if description.state in _REBALANCE_STATES:
+        return REBALANCING
+    # A member of the new protocol (KIP-848) also has partitions that it is to get.
+    assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
+    return frozenset(partition.topic for each in assignments if each for partition in each.topic_partitions)
+
+
+def _is_settled(future: Future[Any]) -> bool:
+    return future.done() and is_final(future) and _member_topics(future) != REBALANCING
 
 
 def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknown) -> GroupFacts:
@@ -323,20 +362,54 @@ def _commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     return known
 
 
-def _read_isolated(session: KafkaSession, groups: Sequence[str]) -> dict[str, Positions | Unknown]:
+_Read = tuple[dict[str, Positions | Unknown], dict[str, frozenset[str] | Unknown]]
+"""Positions, and topics of members, by group."""
+
+
+def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
+    rebalance_deadline = Deadline.after(_REBALANCE_S)
+
+    def describe(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return dict(client.describe_consumer_groups(list(pending), request_timeout=limit_s))
+
+    def fetch_offsets(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
+        return _send_offset_fetches(client, dict.fromkeys(pending), limit_s)
+
+    fetched = session.read([group for group in groups if group], fetch_offsets)
+    described = session.read(
+        [group for group in members if group],
+        describe,
+        is_final=lambda future: _is_settled(future) or (rebalance_deadline.passed and is_final(future)),
+    )
+    return (
+        {group: _positions(future) for group, future in fetched.items()},
+        {group: _member_topics(future) for group, future in described.items()},
+    )
+
+
+def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
     """Read all groups, then failed ones per coordinator: a moving one fails no others."""
-    fetched: Fetched = {}
-    deadline = session.deadline()
-    parts: list[Sequence[str]] = [groups]
+    positions: dict[str, Positions | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in groups}
+    topics: dict[str, frozenset[str] | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in members}
+    deadline, rebalance_deadline = session.deadline(), Deadline.after(_REBALANCE_S)
+    parts: list[Sequence[str]] = [[group for group in groups if group]]
     while parts and not deadline.passed:
+        by_coordinator: dict[int, list[str]] = {}
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            fetched |= fetch(session, dict.fromkeys(part), timeout_s=limit_s)
-        by_coordinator: dict[int, list[str]] = {}
-        for group, (_, final) in fetched.items():
-            if not final:
-                by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
+            request = ([group for group in part if group in topics], dict.fromkeys(part))
+            described, fetched = session.call_worker(_ask_coordinators, request, timeout_s=limit_s, tries=_TRIES) or (
+                {},
+                {},
+            )
+            positions |= {group: answer for group, (answer, _is_final) in fetched.items()}
+            topics |= {group: member_topics for group, (_state, member_topics, _is_final) in described.items()}
+            for group in part:
+                settled = group not in topics or described.get(group, (None, None, False))[2]
+                settled = settled or (topics[group] == REBALANCING and rebalance_deadline.passed)
+                if not settled or not fetched.get(group, (None, False))[1]:
+                    by_coordinator.setdefault(log_partition(group, _LOG_PARTITIONS), []).append(group)
         parts = list(by_coordinator.values())
         if parts:
             time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return {group: answer for group, (answer, _) in fetched.items()}
+    return positions, topics

@@ -59,6 +59,8 @@ class ConsumerPosition:
     committed: int
     implied: bool = False
     topic_id: str | Unknown | None = NOT_ASKED
+    refuted: int | None = None
+    """The group's commit where it is no position; `committed` is the log start then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

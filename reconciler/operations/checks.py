@@ -4,8 +4,8 @@ A check raises SubjectBlocked, or returns why a subject is blocked. Which subjec
 act on is decided in the policies and in the operation.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self, TypeVar
 
@@ -195,6 +195,22 @@ def verified_offset(
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
         raise SubjectBlocked.because("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
     return reader.committed
+
+
+def verified_positions(
+    readers: Iterable[ConsumerPosition], topic_id: str, log_start: int, high_watermark: int
+) -> Iterator[ConsumerPosition]:
+    """Yield where each group stands: at the log start unless its commit proves that it has read more.
+
+    A commit above the end, or for another topic id, is of an earlier topic of that name, or was set by
+    hand. Kafka resets such a consumer when it comes back.
+    """
+    for reader in readers:
+        other_topic = isinstance(reader.topic_id, str) and reader.topic_id != topic_id
+        if not reader.implied and (reader.committed > high_watermark or other_topic):
+            yield replace(reader, committed=log_start, refuted=reader.committed)
+        else:
+            yield reader
 
 
 def lagging(

@@ -438,7 +438,7 @@ class DeleteRecords(Operation):
         if topic is not None:
             checks.check_records_deletable(topic)
         if observation.complete:
-            self._check_scanned_readers(facts, high_watermark, observation)
+            self._check_scanned_readers(facts, log_start, high_watermark, observation)
         else:
             self._check_positions(observation)
         if self.guard.every_ms is not None:
@@ -462,7 +462,9 @@ class DeleteRecords(Operation):
             raise RecheckFailure(Status.FAILED, "the partition has no leader")
         return log_start, high_watermark
 
-    def _check_scanned_readers(self, facts: PartitionFacts, high_watermark: int, observation: Observation) -> None:
+    def _check_scanned_readers(
+        self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
+    ) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
         is_excluded, blind_spot = observation.excluder(self.guard.except_groups)
         if blind_spot is not None:
@@ -477,7 +479,8 @@ class DeleteRecords(Operation):
             position = checks.verified_offset(group, reader, facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
-        for reader in checks.lagging(readers, self.before_offset, self.guard.named):
+        positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
+        for reader in checks.lagging(positions, self.before_offset, self.guard.named):
             if is_excluded(reader.group):
                 continue
             if reader.group not in accepted:

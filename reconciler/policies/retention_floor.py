@@ -312,7 +312,7 @@ class FloorEvaluator:
         lowest = min(rules, key=lambda rule: rule.offset)
         if lowest.offset <= log_start:
             return Satisfied(address)
-        before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, log_start)
+        before_offset, accepted, clamp = self._respect_consumers(lowest.offset, facts, observed)
         if before_offset <= log_start:
             return Satisfied(address)
         others = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
@@ -390,7 +390,7 @@ class FloorEvaluator:
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
 
     def _respect_consumers(
-        self, floor: int, facts: PartitionFacts, log_start: int
+        self, floor: int, facts: PartitionFacts, observed: ObservedPartition
     ) -> tuple[int, tuple[AcceptedLag, ...], tuple[str, ...]]:
         """Return target, consumers that may skip records, and words about a clamp.
 
@@ -403,7 +403,9 @@ class FloorEvaluator:
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise checks.SubjectBlocked.because("B213", reason, unread=True)
-        behind = checks.lagging(readers, floor, frozenset(self.guard.named))
+        log_start = observed.log_start
+        positions = checks.verified_positions(readers, observed.topic_id, log_start, observed.high_watermark)
+        behind = checks.lagging(positions, floor, frozenset(self.guard.named))
         others = [reader for reader in behind if not self.is_excluded(reader.group)]
         target, clamp = floor, tuple[str, ...]()
         if others and self.guard.consumers is not LagPolicy.IGNORE:
@@ -440,6 +442,8 @@ def _resolved(name: str, answer: int | None, end: int, than: str) -> str:
 def _lag_block(last: ConsumerPosition, others: int, floor: int, log_start: int) -> BlockReason:
     skipped = floor - max(last.committed, log_start)
     position = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
+    if last.refuted is not None:
+        position = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
     more = f"; {count(others, 'more group')} {'is' if others == 1 else 'are'} behind" if others else ""
     return BlockReason.of(
         "B204", f"group {quoted(last.group)} {position} and would skip {skipped:,} records below {floor}{more}"

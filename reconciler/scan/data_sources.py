@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import GroupListing, commit_row, list_groups, read_commits
+from reconciler.kafka.groups import GroupListing, commit_row, list_groups, read_consumption
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC, TopicListing, describe_topics, list_topics
@@ -162,7 +162,8 @@ class KafkaGroupCommits(KafkaSource):
         return requests.commit_chunks(requests.select_groups([GroupRequest(groups=options.groups)], listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        for read in read_commits(session, chunk.groups, isolated=is_retry()):
+        for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
+            read = {group: consumption.commits for group, consumption in part.items()}
             yield [
                 {"group": group, "topic": topic, "partition": partition, "committed": committed}
                 for group, commits in read.items()

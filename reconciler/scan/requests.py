@@ -3,7 +3,7 @@
 Pure: listings in, chunks out. kafka/ decides how a chunk is read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -14,7 +14,7 @@ from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import select
-from reconciler.model.snapshot import PartitionFacts
+from reconciler.model.snapshot import GroupState, PartitionFacts
 
 _PARTITIONS_PER_CHUNK = 2_000
 # One task reads so few partitions sooner than several tasks start.
@@ -31,10 +31,14 @@ _LOG_RECORDS_PER_S = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """What one task reads: offsets, commits of groups, or partitions of the commit log."""
+    """What one task reads: offsets, what groups consume, or partitions of the commit log.
+
+    `with_members`: those of the groups that may have members.
+    """
 
     requests: tuple[OffsetsRequest, ...] = ()
     groups: tuple[str, ...] = ()
+    with_members: tuple[str, ...] = ()
     log: tuple[int, ...] = ()
     log_records: int = 0
 
@@ -137,6 +141,13 @@ def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]
     return frozenset(listed) if request.readers else select_groups(request.groups, listed)
 
 
+def groups_with_members(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
+    """Listed groups that may have members, if readers are requested: a member may have no commit."""
+    empty = (GroupState.EMPTY, GroupState.DEAD)
+    listed = (facts for facts in listing.groups.values() if facts.listed is True and facts.state not in empty)
+    return frozenset(facts.group for facts in listed) if request.readers else frozenset()
+
+
 def partition_chunks(
     requests: Sequence[PartitionRequest], counted: Iterable[str], listing: TopicListing
 ) -> list[Chunk]:
@@ -172,9 +183,12 @@ def _cut(requests: Iterable[OffsetsRequest]) -> Iterator[Chunk]:
         yield Chunk(requests=tuple(chunk))
 
 
-def commit_chunks(groups: Iterable[str]) -> list[Chunk]:
-    """Groups whose commits are read, a few hundred per task."""
-    return [Chunk(groups=tuple(part)) for part in batched(sorted(groups), _GROUPS_PER_CHUNK)]
+def commit_chunks(groups: Iterable[str], with_members: Collection[str] = ()) -> list[Chunk]:
+    """Groups whose commits are read, a few hundred per task, and those whose members are read."""
+    return [
+        Chunk(groups=tuple(part), with_members=tuple(group for group in part if group in with_members))
+        for part in batched(sorted(groups), _GROUPS_PER_CHUNK)
+    ]
 
 
 def log_chunks(sizes: Mapping[int, int]) -> list[Chunk]:

@@ -162,7 +162,9 @@ def _divide(
     chunks: tuple[Chunk, ...] = (
         *requests.log_chunks(log_sizes),
         *requests.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        *requests.commit_chunks(() if no_commits else listings.commit_groups),
+        *requests.commit_chunks(
+            () if no_commits else listings.commit_groups, requests.groups_with_members(request, listings.groups)
+        ),
     )
     readers: dict[str, list[int]] = {}
     named: dict[str, frozenset[str]] = {}

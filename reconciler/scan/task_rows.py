@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_commit_log
-from reconciler.kafka.groups import Commit, commit_row, read_commits
+from reconciler.kafka.groups import Consumption, commit_row, read_consumption
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
@@ -112,14 +112,14 @@ def gc_paused() -> Iterator[None]:
 
 
 def read_chunk(task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
-    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_commits`."""
+    """One chunk as batches of `FACTS`, and a row about the run. `isolated`: see `read_consumption`."""
     # At least a few seconds, because the executor's clock may be ahead.
     remaining_s = min(task.connection.timeout_s, max(_LEAST_S, task.until_s - time.time()))
     with closing(KafkaSession(replace(task.connection, timeout_s=remaining_s))) as session:
         if chunk.requests:
             yield from _read_partitions(session, chunk.requests)
         if chunk.groups:
-            yield from _read_commits(session, task, chunk.groups, isolated=isolated)
+            yield from _read_commits(session, task, chunk, isolated=isolated)
         if chunk.log:
             yield from _read_log(session, task, chunk.log)
 
@@ -140,30 +140,34 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
     yield _rows(RUN, [{"name": "partitions", "records": len(rows)}])
 
 
-def _read_commits(
-    session: KafkaSession, task: ScanTask, groups: Sequence[str], *, isolated: bool
-) -> Iterator[pa.RecordBatch]:
-    read = 0
-    for commits in read_commits(session, groups, isolated=isolated):
-        yield _readers(task, commits)
-        needed = select_groups(task.groups, commits)
-        rows = [commit_row(group, answer) for group, answer in commits.items()]
-        yield _rows(GROUP, ({**row, "name": row["group"], "needed": row["group"] in needed} for row in rows))
-        read += sum(row.get("commits", 0) for row in rows)
-    yield _rows(RUN, [{"name": "commits", "records": read}])
+def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Iterator[pa.RecordBatch]:
+    read: Counter[str] = Counter(groups=0, commits=0)
+    for part in read_consumption(session, chunk.groups, with_members=chunk.with_members, isolated=isolated):
+        yield _readers(task, part)
+        needed = select_groups(task.groups, part)
+        rows = []
+        for group, consumption in part.items():
+            row = {**commit_row(group, consumption.commits), "name": group, "needed": group in needed}
+            if isinstance(consumption.member_topics, Unknown):
+                row.setdefault("error", consumption.member_topics.reason)
+            rows.append(row)
+        yield _rows(GROUP, rows)
+        read.update(groups=len(rows), commits=sum(row.get("commits", 0) for row in rows))
+    yield _rows(RUN, [{"name": name, "records": number} for name, number in read.items()])
 
 
-def _readers(task: ScanTask, commits: Mapping[str, Sequence[Commit] | Unknown]) -> pa.RecordBatch:
-    """Each group's position on each requested partition of the topics on which it has commits.
+def _readers(task: ScanTask, part: Mapping[str, Consumption]) -> pa.RecordBatch:
+    """Each group's position on each requested partition of the topics that it consumes.
 
-    `committed` is null where the group has no commit on the partition (an implied position).
+    It consumes a topic if it has a commit on it, or if a member has a partition of it. `committed` is null where the group has no commit on the partition (an implied position).
     """
     names: list[str] = []
     numbers: list[int] = []
     readers: list[tuple[str, int | None, bool]] = []
-    for group, answer in commits.items():
-        positions: dict[str, dict[int, int]] = {}
-        for topic, number, offset in () if isinstance(answer, Unknown) else answer:
+    for group, consumption in part.items():
+        topics = () if isinstance(consumption.member_topics, Unknown) else sorted(consumption.member_topics)
+        positions: dict[str, dict[int, int]] = {topic: {} for topic in topics if topic in task.readers}
+        for topic, number, offset in () if isinstance(consumption.commits, Unknown) else consumption.commits:
             if topic in task.readers:
                 positions.setdefault(topic, {})[number] = offset
         for topic, by_number in positions.items():
