@@ -4,6 +4,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
@@ -11,15 +12,18 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupType
 from reconciler.operations import Operation
 from reconciler.operations.attempt import Attempt
 
 _LOG = logging.getLogger(__name__)
 _SLICE_MS = 100
 _RECHECK_MAX_AGE_MS = 30 * 60_000
-"""How long the recheck of the whole plan is good for: consumers that the plan does not name,
-protections and limits are not read again before each request.
+"""How long the recheck of the whole plan is good for: protections and limits are not read again
+before each request.
 """
+_CONSUMERS_MAX_AGE_MS = 10_000
+"""How long the consumers of the plan's topics are good for; reading them takes a second per thousand groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class ApplyContext:
     `progress`: shows one line. `sending`: called before each request, from any thread, once its
     intents are stored. `checked_at_ms`: when the recheck began. `expires_at_ms`: when the plan
     expires. `removed_groups`: groups that this run removed, or that its recheck found removed.
+    `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
     """
 
     gateway: Gateway
@@ -62,6 +67,12 @@ class ApplyContext:
     checked_at_ms: int | None = None
     expires_at_ms: int | None = None
     removed_groups: set[str] = field(default_factory=set)
+    known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    topics: set[str] = field(default_factory=set)
+    """The topics that the run is about."""
+    _consumers: list[tuple[int, Consumers]] = field(default_factory=list)
+    """The newest reading of consumers, and when it began."""
+    _lock: Lock = field(default_factory=Lock)
     _sent: dict[Address, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
@@ -84,6 +95,24 @@ class ApplyContext:
         if reason not in self._reasons:
             _LOG.warning("%s", reason)
         self._reasons.append(reason)
+
+    def consumers(self) -> Consumers:
+        """Return all groups and what they consume of the run's topics, at most ten seconds old."""
+        with self._lock:
+            now_ms = self.clock()
+            for read_at_ms, consumers in self._consumers:
+                if 0 <= now_ms - read_at_ms <= _CONSUMERS_MAX_AGE_MS:  # a clock may be set back, too
+                    return consumers
+            read = self.gateway.read_consumers(self.topics)
+            groups = {group: self._with_known_type(facts) for group, facts in read.groups.items()}
+            # Another try may read what could not be read now.
+            complete = read.incomplete is None and all(f.consumption_unread is None for f in groups.values())
+            self._consumers[:] = [(now_ms, replace(read, groups=groups))] if complete else []
+            return replace(read, groups=groups)
+
+    def _with_known_type(self, facts: GroupFacts) -> GroupFacts:
+        known = self.known_groups.get(facts.group, facts)
+        return replace(facts, type=known.type) if facts.type is GroupType.HIDDEN else facts
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
         """Return when other runs last purged each partition: `every` bounds runs, not tries."""

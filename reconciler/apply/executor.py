@@ -35,6 +35,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
     After a stop, what is in flight is waited for and read back, and the rest is NOT_ATTEMPTED. A
     journal that cannot be written stops the run in the same way.
     """
+    context.topics.update(action.address.name for action in actions)
     for operation in OPERATIONS:
         selected = [action for action in actions if isinstance(action, operation)]
         ended = 0

@@ -4,7 +4,7 @@ Decided here: that no request is sent with an invalid target, and that every ite
 What an error means is decided in operations/, how often and in which batches to try in apply/.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
@@ -15,12 +15,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import topics
 from reconciler.kafka.futures import Deadline, kafka_error
-from reconciler.kafka.groups import fetch, read_groups, unknown_group
+from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unknown
 
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
@@ -70,6 +70,12 @@ class KafkaGateway:
             for p in partitions:
                 positions[group, p] = read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
         return positions
+
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        try:
+            return read_consumers(self.session, topics, cluster_id=self._cluster_id)
+        except ClusterUnreachable as error:
+            return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         requested = sorted(set(groups))

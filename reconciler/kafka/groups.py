@@ -21,7 +21,7 @@ from reconciler.kafka.consumer_offsets import log_partition
 from reconciler.kafka.futures import Deadline, batched, failed_with, failure_of, is_final, reason_of, wait_all
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import NOT_ASKED, GroupFacts, GroupState, GroupType, Unknown, fingerprint
+from reconciler.model.snapshot import NOT_ASKED, Consumers, GroupFacts, GroupState, GroupType, Unknown, fingerprint
 
 Positions = dict[tuple[str, int], int | Unknown | None]
 """Committed offsets of one group; None: requested by name and not committed."""
@@ -47,6 +47,22 @@ class Consumption:
 
     commits: Sequence[Commit] | Unknown
     member_topics: frozenset[str] | Unknown = frozenset()
+
+    @property
+    def unread(self) -> Unknown | None:
+        """Why it is not known what the group consumes; None: it is."""
+        return next((part for part in (self.commits, self.member_topics) if isinstance(part, Unknown)), None)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that the group is known to consume."""
+        members = frozenset[str]() if isinstance(self.member_topics, Unknown) else self.member_topics
+        return members.union(() if isinstance(self.commits, Unknown) else (topic for topic, _, _ in self.commits))
+
+    def of_topic(self, name: str) -> dict[int, int]:
+        """The committed offset of each partition of a topic on which there is a commit."""
+        commits = () if isinstance(self.commits, Unknown) else self.commits
+        return {partition: offset for topic, partition, offset in commits if topic == name}
 
 
 _NO_COMMIT = (-1001, -1)
@@ -144,6 +160,30 @@ def read_groups(
         else:
             facts[group] = _unlisted(group, listing.incomplete, states.get(group, NO_ANSWER))
     return facts
+
+
+def read_consumers(session: KafkaSession, topics: Collection[str], *, cluster_id: str | None) -> Consumers:
+    """All groups, and what they consume of some topics. Raises ClusterUnreachable."""
+    listing = list_groups(session, hidden=True)
+    incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
+    if cluster_id is not None and listing.cluster_id not in (None, cluster_id):
+        incomplete = Unknown(f"the brokers that answer are cluster {listing.cluster_id} now, not {cluster_id}")
+    if incomplete is not None:
+        return Consumers(groups=listing.groups, commits={}, incomplete=incomplete)
+    groups = dict(listing.groups)
+    commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
+    for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
+        for group, consumption in part.items():
+            groups[group] = replace(groups[group], consumption_unread=consumption.unread)
+            for topic in consumption.topics.intersection(commits):
+                commits[topic][group] = consumption.of_topic(topic)
+    return Consumers(groups=groups, commits=commits)
+
+
+def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:
+    """Groups that may have members. Only members of listed groups can be read."""
+    empty = (GroupState.EMPTY, GroupState.DEAD)
+    return frozenset(name for name, facts in groups.items() if facts.listed is True and facts.state not in empty)
 
 
 def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
@@ -254,9 +294,16 @@ def _old_listing(session: KafkaSession) -> dict[str, GroupFacts] | Unknown:
         return failure
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=GroupType.HIDDEN, state=_OLD_STATE)
+        entry.id: GroupFacts(group=entry.id, listed=False, type=_old_type(entry.protocol_type), state=_OLD_STATE)
         for entry in answer.result()
     }
+
+
+def _old_type(protocol: str) -> GroupType:
+    """The type of a group that only the old list call shows: share and Streams groups have no protocol type."""
+    if protocol in ("", "consumer"):
+        return GroupType.HIDDEN
+    return GroupType.CONNECT if protocol == "connect" else GroupType.OTHER
 
 
 def _ask_coordinators(

@@ -1,12 +1,12 @@
 """The protocol between apply/ and the cluster; a contract suite tests kafka/ and the fake."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unknown
 
 
 class Election(StrEnum):
@@ -50,6 +50,10 @@ class Gateway(Protocol):
         self, requested: Mapping[str, Sequence[TopicPartition]]
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         """The committed offset of each group on each partition; None: no commit."""
+        ...
+
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        """All groups, and what they consume of these topics."""
         ...
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:

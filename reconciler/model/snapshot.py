@@ -29,6 +29,7 @@ class GroupType(StrEnum):
     SHARE = "share"
     STREAMS = "streams"
     CONNECT = "connect"
+    OTHER = "other"
     HIDDEN = "hidden"
 
 
@@ -112,6 +113,8 @@ class GroupFacts:
     incomplete (only before a request; a scan says so in `groups_incomplete`). `commits`: the number
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
     the commit log. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
+    `consumption_unread`: why it is not known what the group consumes; None: its commits and the
+    topics of its members were read.
     """
 
     group: str
@@ -123,6 +126,20 @@ class GroupFacts:
     fingerprint: str | Unknown = NOT_ASKED
     last_activity_ms: int | Unknown = NOT_ASKED
     newest_record: tuple[int, int] | Unknown = NOT_ASKED
+    consumption_unread: Unknown | None = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumers:
+    """The groups of the cluster, and what they consume of some topics.
+
+    `commits`: offsets by topic, group and partition. A group whose members have partitions of a topic
+    is there without a commit, too. `incomplete`: why there may be more groups; None: there are not.
+    """
+
+    groups: Mapping[str, GroupFacts]
+    commits: Mapping[str, Mapping[str, Mapping[int, int]]]
+    incomplete: Unknown | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

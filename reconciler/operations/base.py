@@ -16,7 +16,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, Unknown
 from reconciler.operations.attempt import Attempt, ErrorTable, Response, ResponseAction, Right, StepResult, interpret
 from reconciler.operations.checks import SubjectBlocked
 from reconciler.operations.observation import Observation, RecheckFailure
@@ -99,6 +99,10 @@ class RunContext(Protocol):
     def clock(self) -> int: ...
 
     def sleep(self, seconds: float) -> None: ...
+
+    def consumers(self) -> Consumers:
+        """Return all groups and what they consume, at most a few seconds old."""
+        ...
 
     def purges_of_other_runs(self) -> Mapping[TopicPartition, int]:
         """Return when each partition was last purged by another run. Raises JournalUnavailable."""

@@ -24,6 +24,9 @@ _MAX_NAMES = 2_000
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions a client can read. Share groups answer `[]`, and have positions."""
 
+_WITHOUT_POSITIONS = frozenset({GroupType.CONNECT, GroupType.OTHER})
+"""Types of groups that only elect and assign, and never commit: Connect workers, schema registries."""
+
 GroupExcluder = Callable[[str], bool]
 
 
@@ -150,15 +153,18 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
         if incomplete is not None:
             reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
             return BlockReason.of("B212", reason, unread=True)
-    # Not listed: hidden, or created since the listing. The commits of such a group were not read.
-    unreadable = [
-        (name, group.type)
-        for name, group in sorted(snapshot.groups.items())
-        if not (group.listed and group.type in _READABLE) and not is_excluded(name)
-    ]
-    for name, type_ in unreadable:
-        if isinstance(type_, Unknown):
-            return unknown_fact(f"the type of group {quoted(name)}", type_)
+    unreadable: list[tuple[str, GroupType]] = []
+    for name, group in sorted(snapshot.groups.items()):
+        if not name or group.type in _WITHOUT_POSITIONS or is_excluded(name):
+            continue
+        if isinstance(group.type, Unknown):
+            return unknown_fact(f"the type of group {quoted(name)}", group.type)
+        # A group that is not listed is hidden, or was created since the listing.
+        if not (group.type is GroupType.STREAMS or (group.listed and group.type in _READABLE)):
+            unreadable.append((name, group.type))
+        elif group.consumption_unread is not None:
+            reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"
+            return BlockReason.of("B212", reason, unread=True)
     if not unreadable:
         return None
     name, type_ = unreadable[0]

@@ -5,7 +5,7 @@ here can make it higher, and only the log start offset proves what was done.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -19,7 +19,7 @@ from reconciler.model.outcome import Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations import checks
 from reconciler.operations.attempt import Attempt, ErrorMeaning, ErrorTable, Response, ResponseAction, Right, StepResult
 from reconciler.operations.base import Effect, Limit, LimitUsage, Operation, RunContext, beyond_review
@@ -437,10 +437,7 @@ class DeleteRecords(Operation):
             raise _lower("high watermark", high_watermark, self.seen.high_watermark)
         if topic is not None:
             checks.check_records_deletable(topic)
-        if observation.complete:
-            self._check_scanned_readers(facts, log_start, high_watermark, observation)
-        else:
-            self._check_positions(observation)
+        self._check_readers(facts, log_start, high_watermark, observation)
         if self.guard.every_ms is not None:
             last_ms = checks.known(facts.last_purge_ms, f"when {self.partition} was last purged")
             if (wait := purge_wait(last_ms, self.guard.every_ms, observation.now_ms)) is not None:
@@ -462,7 +459,7 @@ class DeleteRecords(Operation):
             raise RecheckFailure(Status.FAILED, "the partition has no leader")
         return log_start, high_watermark
 
-    def _check_scanned_readers(
+    def _check_readers(
         self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
     ) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
@@ -488,22 +485,6 @@ class DeleteRecords(Operation):
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
 
-    def _check_positions(self, observation: Observation) -> None:
-        """Test the same for the groups that the plan names, by their present positions."""
-
-        def position_of(group: str) -> int | None:
-            return checks.known(observation.positions[group, self.partition], "the position of group", quoted(group))
-
-        for group in self.guard.named:
-            _check_position(group, position_of(group), self.before_offset, f"below the target {self.before_offset}")
-        for reader in self.guard.watched:
-            # No reader can be below the log start, and a group that this run removed reads nothing.
-            may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
-            position = position_of(reader.group)
-            if position is not None or not may_vanish:
-                words = f"behind the {reader.committed} that the plan accepted"
-                _check_position(reader.group, position, reader.committed, words)
-
     # --- apply
 
     def batch_key(self, attempt: Attempt[Any]) -> int:
@@ -515,21 +496,29 @@ class DeleteRecords(Operation):
         read_at_ms = context.clock()
         has_clock = any(action.guard.every_ms is not None for action in actions)
         purges = context.purges_of_other_runs() if has_clock else {}
-        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
+        consumers = context.consumers()
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for action in actions:
             for group in {*action.guard.named, *(reader.group for reader in action.guard.watched)}:
                 requested[group].append(action.partition)
         positions = context.gateway.read_positions(requested)
+        # After the positions: a commit above an end that was read before it would seem to be none of this log.
+        partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
         return Observation.before_request(
             now_ms=context.clock(),
             read_at_ms=read_at_ms,
             partitions={
-                partition: facts and replace(facts, last_purge_ms=purges.get(partition))
+                partition: facts
+                and replace(
+                    facts,
+                    last_purge_ms=purges.get(partition),
+                    readers=_readers(facts, consumers, positions, context.removed_groups),
+                    readers_below=facts.high_watermark,
+                )
                 for partition, facts in partitions.items()
             },
-            positions=positions,
-            removed_groups=context.removed_groups,
+            groups=consumers.groups,
+            groups_incomplete=consumers.incomplete,
         )
 
     @classmethod
@@ -594,11 +583,39 @@ _LAG_TEXT = {
 }
 
 
-def _check_position(group: str, position: int | None, least: int, words: str) -> None:
+def _readers(
+    facts: PartitionFacts,
+    consumers: Consumers,
+    positions: Mapping[tuple[str, TopicPartition], int | Unknown | None],
+    removed_groups: Collection[str],
+) -> tuple[ConsumerPosition, ...] | Unknown:
+    """Return the consumers of a partition. `positions`: newer commits of some groups; None: no commit.
+
+    The recheck has read from the commit log for which topic a group has committed.
+    """
+    partition, log_start = facts.partition, facts.log_start
+    if isinstance(log_start, Unknown):
+        return log_start
+    by_group: dict[str, int | Unknown | None] = {
+        group: commits.get(partition.partition) for group, commits in consumers.commits.get(partition.topic, {}).items()
+    }
+    for (group, at), committed in positions.items():
+        if at == partition and (committed is not None or group in by_group):
+            by_group[group] = committed
+    readers = []
+    for group, committed in sorted(by_group.items()):
+        if isinstance(committed, Unknown):
+            return Unknown(f"the position of group {quoted(group)}: {committed.reason}")
+        if group not in removed_groups:
+            offset = log_start if committed is None else committed
+            readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None))
+    return tuple(readers)
+
+
+def _check_position(group: str, position: int, least: int, words: str) -> None:
     """Raise RecheckFailure for a group that is below the offset `least`, which `words` name."""
-    if position is None or position < least:
-        change = "has no commit any more" if position is None else f"is at {position} now"
-        raise _moved(group, f"{change}, {words}")
+    if position < least:
+        raise _moved(group, f"is at {position} now, {words}")
 
 
 def _lower(what: str, offset: int, planned: int) -> RecheckFailure:

@@ -9,12 +9,12 @@ from itertools import groupby
 from operator import attrgetter
 
 from reconciler.kafka.futures import batched
-from reconciler.kafka.groups import GroupListing
+from reconciler.kafka.groups import GroupListing, with_members
 from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import select
-from reconciler.model.snapshot import GroupState, PartitionFacts
+from reconciler.model.snapshot import PartitionFacts
 
 _PARTITIONS_PER_CHUNK = 2_000
 # One task reads so few partitions sooner than several tasks start.
@@ -133,19 +133,18 @@ def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[st
 
 
 def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups whose commits are read: all if readers are requested, else the selected ones.
+    """Groups whose commits are read: all if readers are requested, else the selected ones that are listed.
 
-    Commits of unlisted groups cannot be read.
+    Of the groups that only the old list call shows, those of the Streams protocol answer, too.
     """
-    listed = [group.group for group in listing.groups.values() if group.listed is True]
-    return frozenset(listed) if request.readers else select_groups(request.groups, listed)
+    if request.readers:
+        return frozenset(listing.groups)
+    return select_groups(request.groups, [group for group, facts in listing.groups.items() if facts.listed is True])
 
 
 def groups_with_members(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Listed groups that may have members, if readers are requested: a member may have no commit."""
-    empty = (GroupState.EMPTY, GroupState.DEAD)
-    listed = (facts for facts in listing.groups.values() if facts.listed is True and facts.state not in empty)
-    return frozenset(facts.group for facts in listed) if request.readers else frozenset()
+    """Groups that may have members, if readers are requested: a member may have no commit."""
+    return with_members(listing.groups) if request.readers else frozenset()
 
 
 def partition_chunks(

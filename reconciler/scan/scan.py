@@ -210,7 +210,7 @@ def _snapshot(
         observed_at_ms=observed_at_ms,
         brokers=listings.topics.brokers,
         topics=topics,
-        groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
+        groups=snapshot_builder.group_facts(request, listings.commit_groups, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,

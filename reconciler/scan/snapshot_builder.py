@@ -209,7 +209,9 @@ def _origin(group: str, committed: int, origins: Sequence[Row], log: CommitLog) 
     return Unknown(f"the topic id that {group!r} committed for: the commit log does not say")
 
 
-def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: CommitLog) -> dict[str, GroupFacts]:
+def group_facts(
+    request: ScanRequest, commit_groups: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
+) -> dict[str, GroupFacts]:
     """All listed groups, and ids that only the old list call or the commit log knows."""
     groups: dict[str, GroupFacts] = {}
     names = listing.groups.keys() | {name for name, row in rows.groups.items() if row["live"]}
@@ -220,8 +222,12 @@ def group_facts(request: ScanRequest, listing: GroupListing, rows: Rows, log: Co
         row = rows.groups.get(name, {})
         seems = row.get("seems") if row.get("live") else None
         facts = listed or GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=_LOG_ONLY)
-        if seems is not None and (listed is None or (not listed.listed and seems not in _LISTED_TYPES)):
+        if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in _LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
+        if request.readers and name in commit_groups:
+            # A group that was read and not requested has no row here.
+            error = row.get("error")
+            facts = replace(facts, consumption_unread=None if error is None else Unknown(error))
         groups[name] = _with_commits(facts, row, log, activity=name in with_activity) if name in requested else facts
     return groups
 
@@ -269,7 +275,7 @@ def _activity(row: Row, unread: Unknown | None) -> tuple[int | Unknown, tuple[in
 def readers_incomplete(
     request: ScanRequest, commit_groups: frozenset[str], listing: GroupListing, rows: Rows, log: CommitLog
 ) -> Unknown | None:
-    """Why some consumer's position may be unknown; None: every group's position is known."""
+    """Why positions of any group may be unknown; None: each group says whether its own were read."""
     if not request.readers:
         return NOT_ASKED
     if listing.incomplete is not None:
@@ -286,12 +292,10 @@ def readers_incomplete(
         if not commit_groups:
             return None
         return Unknown(f"commits of {first_few(sorted(commit_groups))}: the commit log does not exist yet")
-    # A listed group that was read and not requested has no row here.
-    errors = {name: rows.groups[name]["error"] for name in sorted(commit_groups) if name in rows.groups}
-    failed = [f"{name!r} ({error})" for name, error in errors.items() if error is not None]
-    return (
-        Unknown(f"commits of {len(failed)} group(s) could not be read: {first_few(sorted(failed))}") if failed else None
-    )
+    read = sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
+    if read != len(commit_groups):
+        return Unknown(f"the tasks of the scan read {read} of {len(commit_groups)} groups")
+    return None
 
 
 def topic_facts(

@@ -21,7 +21,6 @@ from reconciler.kafka.groups import Consumption, commit_row, read_consumption
 from reconciler.kafka.offsets import OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest
-from reconciler.model.snapshot import Unknown
 from reconciler.scan.columns import columns, struct
 from reconciler.scan.requests import Chunk, select_groups
 
@@ -148,8 +147,8 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
         rows = []
         for group, consumption in part.items():
             row = {**commit_row(group, consumption.commits), "name": group, "needed": group in needed}
-            if isinstance(consumption.member_topics, Unknown):
-                row.setdefault("error", consumption.member_topics.reason)
+            if consumption.unread is not None:
+                row["error"] = consumption.unread.reason
             rows.append(row)
         yield _rows(GROUP, rows)
         read.update(groups=len(rows), commits=sum(row.get("commits", 0) for row in rows))
@@ -165,13 +164,8 @@ def _readers(task: ScanTask, part: Mapping[str, Consumption]) -> pa.RecordBatch:
     numbers: list[int] = []
     readers: list[tuple[str, int | None, bool]] = []
     for group, consumption in part.items():
-        topics = () if isinstance(consumption.member_topics, Unknown) else sorted(consumption.member_topics)
-        positions: dict[str, dict[int, int]] = {topic: {} for topic in topics if topic in task.readers}
-        for topic, number, offset in () if isinstance(consumption.commits, Unknown) else consumption.commits:
-            if topic in task.readers:
-                positions.setdefault(topic, {})[number] = offset
-        for topic, by_number in positions.items():
-            requested = task.readers[topic]
+        for topic in sorted(consumption.topics.intersection(task.readers)):
+            by_number, requested = consumption.of_topic(topic), task.readers[topic]
             named = group in task.named.get(topic, ())
             names += [topic] * len(requested)
             numbers += requested

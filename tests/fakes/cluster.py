@@ -6,7 +6,7 @@ before it has an effect, so that tests can change the cluster there.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, Unknown, fingerprint
+from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, PartitionFacts, Unknown, fingerprint
 from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
@@ -42,6 +42,7 @@ class FakeTopic:
 class FakeGroup:
     commits: dict[TopicPartition, int] = field(default_factory=dict)
     members: int = 0
+    member_topics: set[str] = field(default_factory=set)
     type: GroupType = GroupType.CLASSIC
     hidden: bool = False
     """Not in the listing and described DEAD, as share groups are; a deletion of it succeeds."""
@@ -119,8 +120,11 @@ class FakeCluster:
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self.groups.setdefault(group, FakeGroup()).commits.update(offsets)
 
-    def join(self, group: str) -> None:
-        self.groups.setdefault(group, FakeGroup()).members += 1
+    def join(self, group: str, *topics: str) -> None:
+        """Add a member that gets partitions of these topics."""
+        facts = self.groups.setdefault(group, FakeGroup())
+        facts.members += 1
+        facts.member_topics |= set(topics)
 
     def leave(self, group: str) -> None:
         self.groups[group].members -= 1
@@ -164,6 +168,23 @@ class FakeCluster:
             for at in partitions:
                 positions[group, at] = Unknown("silent") if self.coordinator_is_silent(group) else facts.commits.get(at)
         return positions
+
+    def read_consumers(self, topics: Collection[str]) -> Consumers:
+        facts = {name: self._group_facts(name) for name in self.groups}
+        if self.silent or not self.may_describe:
+            return Consumers(groups=facts, commits={}, incomplete=Unknown("the list of groups is not complete"))
+        commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
+        for name, group in self.groups.items():
+            facts[name] = replace(facts[name], consumption_unread=None)
+            if group.hidden:
+                facts[name] = replace(facts[name], listed=False, type=GroupType.HIDDEN)
+                continue
+            for at, offset in group.commits.items():
+                if at.topic in commits:
+                    commits[at.topic].setdefault(name, {})[at.partition] = offset
+            for topic in group.member_topics & commits.keys() if group.members else ():
+                commits[topic].setdefault(name, {})
+        return Consumers(groups=facts, commits=commits)
 
     def read_groups(self, groups: Sequence[str]) -> Mapping[str, GroupFacts]:
         return {group: self._group_facts(group) for group in groups}
