@@ -219,6 +219,9 @@ class DeleteGroup(Operation):
             raise RecheckFailure(Status.FAILED, f"the state of {name} could not be read")
         if facts.state is not GroupState.EMPTY:
             raise RecheckFailure(Status.STALE, f"{name} is {facts.state} now")
+        if self.seen.commits and facts.commits == 0 and not observation.complete:
+            # The list call and the commits are two requests: another run removed it between them.
+            raise RecheckFailure(Status.FAILED, f"{name} has no commits any more, and is still listed")
         if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
             raise RecheckFailure(Status.STALE, f"{name} has other commits than the plan saw")
         if self.seen.newest_record is None or not observation.complete:
