@@ -5,7 +5,7 @@ here can make it higher, and only the log start offset proves what was done.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -478,12 +478,20 @@ class DeleteRecords(Operation):
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         positions = checks.verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
         for reader in checks.lagging(positions, self.before_offset, self.guard.named):
-            if is_excluded(reader.group):
+            if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:
                 raise _moved(reader.group, f"is at {reader.committed}, and the plan does not know it there")
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
+
+        if observation.complete:
+            return
+        for reader in self.guard.watched:
+            # No reader is below the log start, and a group that this run removed reads nothing.
+            may_vanish = reader.committed <= self.seen.log_start or reader.group in observation.removed_groups
+            if reader.group not in by_group and not may_vanish:
+                raise _moved(reader.group, f"has no commit any more, and the plan accepted it at {reader.committed}")
 
     # --- apply
 
@@ -512,13 +520,14 @@ class DeleteRecords(Operation):
                 and replace(
                     facts,
                     last_purge_ms=purges.get(partition),
-                    readers=_readers(facts, consumers, positions, context.removed_groups),
+                    readers=_readers(facts, consumers, positions),
                     readers_below=facts.high_watermark,
                 )
                 for partition, facts in partitions.items()
             },
             groups=consumers.groups,
             groups_incomplete=consumers.incomplete,
+            removed_groups=context.removed_groups,
         )
 
     @classmethod
@@ -587,7 +596,6 @@ def _readers(
     facts: PartitionFacts,
     consumers: Consumers,
     positions: Mapping[tuple[str, TopicPartition], int | Unknown | None],
-    removed_groups: Collection[str],
 ) -> tuple[ConsumerPosition, ...] | Unknown:
     """Return the consumers of a partition. `positions`: newer commits of some groups; None: no commit.
 
@@ -606,9 +614,8 @@ def _readers(
     for group, committed in sorted(by_group.items()):
         if isinstance(committed, Unknown):
             return Unknown(f"the position of group {quoted(group)}: {committed.reason}")
-        if group not in removed_groups:
-            offset = log_start if committed is None else committed
-            readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None))
+        offset = log_start if committed is None else committed
+        readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None))
     return tuple(readers)
 
 

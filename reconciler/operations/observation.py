@@ -1,7 +1,7 @@
 """The facts that an action is rechecked against, and how a recheck fails."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -41,7 +41,8 @@ class Observation:
 
     `complete`: the recheck of the whole plan, which tests everything. False: the check right before
     a request, which tests again what can change in seconds; protections and cleanup policies were
-    tested by the recheck of this run. `read_at_ms`: when reading began.
+    tested by the recheck of this run. `removed_groups`: groups that this run has removed.
+    `read_at_ms`: when reading began.
     """
 
     snapshot: ClusterSnapshot
@@ -49,6 +50,7 @@ class Observation:
     complete: bool
     read_at_ms: int = 0
     protection: Protection = _NO_PROTECTION
+    removed_groups: Collection[str] = ()
     _excluders: dict[tuple[str, ...], tuple[GroupExcluder, BlockReason | None]] = field(default_factory=dict)
 
     @classmethod
@@ -60,6 +62,7 @@ class Observation:
         partitions: Mapping[TopicPartition, PartitionFacts | None] | None = None,
         groups: Mapping[str, GroupFacts] | None = None,
         groups_incomplete: Unknown | None = None,
+        removed_groups: Collection[str] = (),
     ) -> Self:
         """Return the facts right before a request. A partition that is None is provably gone."""
         snapshot = ClusterSnapshot(
@@ -77,6 +80,7 @@ class Observation:
             now_ms=now_ms,
             complete=False,
             read_at_ms=now_ms if read_at_ms is None else read_at_ms,
+            removed_groups=removed_groups,
         )
 
     def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:

@@ -50,7 +50,7 @@ _PARTITION = {
     "log_start", "end", "stable_end", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
     "last_purge", "repeat", "step",
 }  # fmt: skip
-_GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record"}
+_GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record", "consumption"}
 
 
 def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
@@ -199,4 +199,5 @@ def _group(name: str, facts: Mapping[str, Any]) -> GroupFacts:
         fingerprint=_fact(facts.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
         last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
         newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
+        consumption_unread=_fact(facts.get("consumption")),
     )

@@ -143,6 +143,7 @@ def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any)
         "fingerprint": "ab" * 32,
         "last_activity_ms": idle if isinstance(idle, Unknown) else NOW_MS - idle,
         "newest_record": (17, 4711),
+        "consumption_unread": None,
     }
     return GroupFacts(group=name, **(defaults | facts))
 
