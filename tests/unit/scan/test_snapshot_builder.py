@@ -216,7 +216,7 @@ def group_facts(
     row: Row | None, *, needs: ScanRequest = NEEDS_ACTIVITY, listing: GroupListing | None = None, log: CommitLog = READ
 ) -> Any:
     rows = Rows({}, {} if row is None else {"g": row}, {}, [])
-    result = snapshot_builder.group_facts(needs, listing or groups("g"), rows, log)
+    result = snapshot_builder.group_facts(needs, frozenset({"g"}), listing or groups("g"), rows, log)
     return result.get("g")
 
 
@@ -303,15 +303,23 @@ def test_group_that_is_not_requested_has_its_listing_only() -> None:
     assert result.last_activity_ms is NOT_ASKED
 
 
+def test_a_group_whose_consumption_failed_says_so() -> None:
+    """Only that group blocks, and a group that no task was to read is "not asked"."""
+    rows = Rows({}, {"g": group_row(error="timed out")}, {}, [])
+    facts = snapshot_builder.group_facts(READERS, frozenset("fg"), groups("f", "g", "h"), rows, READ)
+    assert reason(facts["g"].consumption_unread) == "timed out"
+    assert facts["f"].consumption_unread is None
+    assert facts["h"].consumption_unread is NOT_ASKED
+
+
 READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True),))
 
 
 @pytest.mark.parametrize(
-    ("listing", "row", "log", "expected"),
+    ("listing", "read", "log", "expected"),
     [
         (groups("g"), None, READ, None),
-        (groups("g"), {"error": None}, READ, None),
-        (groups("g"), {"error": "timed out"}, READ, "timed out"),
+        (groups("g"), 0, READ, "0 of 1 groups"),
         (groups("g", incomplete=Unknown("short")), None, READ, "short"),
         (groups("g", hidden_unread=Unknown("old call")), None, READ, None),
         (
@@ -330,8 +338,7 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
     ],
     ids=[
         "all read",
-        "row without error",
-        "a group failed",
+        "a task that read no group",
         "listing short",
         "log makes up for the old call",
         "nothing does",
@@ -344,11 +351,10 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "no log, no groups",
     ],
 )
-def test_readers_incomplete(listing: GroupListing, row: Row | None, log: CommitLog, expected: str | None) -> None:
-    """The readers are complete only if every group is listed and every listed group's commits were
-    read.
-    """
-    rows = Rows({}, {} if row is None else {"g": row}, {}, [])
+def test_readers_incomplete(listing: GroupListing, read: int | None, log: CommitLog, expected: str | None) -> None:
+    """The readers are complete only if every group is listed and the tasks read as many groups. None: all."""
+    count = len(listing.groups) if read is None else read
+    rows = Rows({}, {}, {}, [{"name": "groups", "records": count}])
     result = snapshot_builder.readers_incomplete(READERS, frozenset(listing.groups), listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
     assert snapshot_builder.readers_incomplete(ScanRequest(), frozenset({"g"}), listing, rows, log) is NOT_ASKED
@@ -454,7 +460,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     rows = split_rows(table.append_column("readers", pa.array(readers)).append_column("origins", pa.array(origins)))
 
     everything = ScanRequest(groups=(GroupRequest(groups=(Selector("*"),), activity=True),))
-    result = snapshot_builder.group_facts(everything, groups("f", "g", "h"), rows, READ)
+    result = snapshot_builder.group_facts(everything, frozenset("fgh"), groups("f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
     assert (result["s"].listed, result["s"].type) == (False, GroupType.SHARE)
     assert "3 commits of the group" in reason(result["h"].commits)
